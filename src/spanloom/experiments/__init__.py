@@ -1,0 +1,1 @@
+"""Experiments: plans of trainings, and the tables they give."""
