@@ -88,5 +88,5 @@ def test_groups_of_lengths() -> None:
     )
     heading, _, row = (line.split("|")[1:-1] for line in text.splitlines()[:3])
     cells = dict(zip((cell.strip() for cell in heading), (cell.strip() for cell in row), strict=True))
-    assert cells["1"] == cells["F1"]  # all entities are of one word
-    assert cells["2+"] == "0.00"
+    assert cells["1"] == f"{cells['R']} / {cells['F1']}"  # all entities are of one word
+    assert cells["2+"] == "0.00 / 0.00"

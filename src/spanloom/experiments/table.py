@@ -17,10 +17,10 @@ Record = dict[str, Any]
 """A run: a line of an experiment's runs.jsonl."""
 
 MEANING = (
-    "Strict micro scores in percent, mean ± standard deviation over the seeds; of each shape recall and F1. "
+    "Strict micro scores in percent, mean ± standard deviation over the seeds; of each shape recall / F1. "
     "Sentences a second are those of training."
 )
-GROUPED = "Columns of lengths: F1 of entities of so many words, predictions by their own length."
+GROUPED = "Columns of lengths: recall / F1 of entities of so many words, predictions by their own length."
 COMPARED = (
     "Against {baseline}: the mean difference in F1 over the seeds that both have, its 95 % interval, and p, by a "
     "paired bootstrap over what is scored, each sentence with its counts of all these seeds."
@@ -53,7 +53,9 @@ def table(
                 recall, f1 = (_of(runs, "scores", "shapes", shape, figure) for figure in ("recall", "f1"))
                 row.append(f"{recall} / {f1}")
             by_group = [grouped(by_length(gold(corpus), found(record)), lengths) for record in runs.values() if lengths]
-            row += [spread([scores[group].f1 for scores in by_group]) for group in groups]
+            for group in groups:
+                recall, f1 = (spread([getattr(scores[group], name) for scores in by_group]) for name in ("recall", "f1"))
+                row.append(f"{recall} / {f1}")
             row.append(f"{statistics.mean(map(_speed, runs.values())):.0f}")
             if baseline is not None:
                 row += _against(runs, systems.get(baseline, {}) if name != baseline else {}, corpus, gold, found)
