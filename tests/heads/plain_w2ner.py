@@ -36,14 +36,11 @@ class PlainHead(GridHead):
 
     def loss(self, words: Words, targets: Targets) -> Loss:
         labels = targets["labels"]
-        return {
-            "cells": Part(
-                functional.cross_entropy(
-                    self.plain_logits(words).flatten(0, 2), labels.flatten(), ignore_index=NO_CELL, reduction="sum"
-                ),
-                (labels != NO_CELL).sum(),
-            )
-        }
+        losses = functional.cross_entropy(
+            self.plain_logits(words).flatten(0, 2), labels.flatten(), ignore_index=NO_CELL, reduction="none"
+        )
+        weights = torch.where(labels.flatten() > NONE, self.options.label_weight, 1.0)
+        return {"cells": Part((weights * losses).sum(), (labels != NO_CELL).sum())}
 
     def scores(self, words: Words, draw: torch.Generator | None = None) -> Scores:
         best = self.plain_logits(words).softmax(-1).max(-1)

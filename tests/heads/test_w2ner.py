@@ -21,6 +21,7 @@ from spanloom.heads import family_of
 from spanloom.heads.grid import MOST_MENTIONS, MOST_PATHS, TRUNCATED
 from spanloom.heads.w2ner import (
     NO_CELL,
+    NONE,
     PRESETS,
     GridHead,
     GridScheme,
@@ -508,3 +509,20 @@ def test_ceilings_of_real_corpora(corpus: str, split: str, corpora) -> None:
     recall, precision = CEILINGS[corpus][split]
     assert round(scorer.micro.recall, 3) == recall
     assert precision is None or round(scorer.micro.precision, 3) == precision
+
+
+@pytest.mark.parametrize("options", [{}, {"use_mlp": False}, {"use_biaffine": False}])
+def test_at_first_most_pairs_of_words_have_no_label(options: dict[str, bool]) -> None:
+    of, words = scheme(**options), random_words([9, 7], 12)
+    torch.manual_seed(1)
+    head = GridHead(of.options, of, Width(12, 12)).double().train(False)
+    assert (head.scores(words)["labels"] == NONE).double().mean() > 0.9
+
+
+@pytest.mark.parametrize(("label", "ratio"), [(NONE, 1), (2, 3)])
+def test_a_pair_with_a_label_weighs_as_told(label: int, ratio: int) -> None:
+    words, targets = random_words([3], 12), {"labels": torch.full((1, 3, 3), label), "size": torch.tensor([3])}
+    once, more = (
+        random_head(scheme(label_weight=weight)).loss(words, targets)["cells"].sum.item() for weight in (1, 3)
+    )
+    assert more == pytest.approx(ratio * once)

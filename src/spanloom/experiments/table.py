@@ -54,7 +54,9 @@ def table(
                 row.append(f"{recall} / {f1}")
             by_group = [grouped(by_length(gold(corpus), found(record)), lengths) for record in runs.values() if lengths]
             for group in groups:
-                recall, f1 = (spread([getattr(scores[group], name) for scores in by_group]) for name in ("recall", "f1"))
+                recall, f1 = (
+                    spread([getattr(scores[group], name) for scores in by_group]) for name in ("recall", "f1")
+                )
                 row.append(f"{recall} / {f1}")
             row.append(f"{statistics.mean(map(_speed, runs.values())):.0f}")
             if baseline is not None:

@@ -33,6 +33,8 @@ from spanloom.options import at_least
 NONE, NEXT = 0, 1
 NO_CELL = -100  # the label of padding
 
+RARE = 6.0  # how much likelier than any label NONE is at first, as it will be for most pairs of words
+
 N_DISTANCES, N_REGIONS, PLACE_SIZE = 20, 3, 20
 DIAGONAL, BEFORE, FARTHEST = 19, 9, 9
 
@@ -54,6 +56,9 @@ class Options:
     channel_dropout: float = field(
         default=0.2, metadata={"help": "share of the channels that a sentence's pairs of words are without"}
     )
+    label_weight: float = field(
+        default=1.5, metadata={"help": "weight of a pair of words with a label in the loss; of one without it is 1"}
+    )
     use_distance: bool = field(default=True, metadata={"help": "tell the grid how far apart two words are"})
     use_region: bool = field(default=True, metadata={"help": "tell the grid which of two words comes first"})
     use_biaffine: bool = field(default=True, metadata={"help": "score pairs of words without the grid too"})
@@ -64,6 +69,8 @@ class Options:
 
     def __post_init__(self) -> None:
         at_least(self, "head", 1, "channels", "hidden", "biaffine")
+        if not self.label_weight > 0:
+            raise InputError(f"head.label_weight {self.label_weight}: a number above 0 is expected")
         for name in ("dropout", "channel_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"head.{name} {getattr(self, name)}: a share from 0 to below 1 is expected")
@@ -211,10 +218,16 @@ class Predictor(nn.Module):
         if options.use_biaffine:
             self.row, self.column = nn.Linear(width, options.biaffine), nn.Linear(width, options.biaffine)
             self.pair = Biaffine(options.biaffine, n_labels)
+            bias = self.pair.bias
         if options.use_mlp:
             self.grid = Grid(options, width)
             self.hidden = nn.Linear(options.channels * max(1, len(options.dilations)), options.hidden)
             self.labels = nn.Linear(options.hidden, n_labels)
+            bias = self.labels.bias
+        with (
+            torch.no_grad()
+        ):  # else the first epoch of a small corpus goes by in learning that most pairs have no label
+            bias[NONE] += RARE
 
     def forward(self, vectors: Tensor, cells: Tensor | None) -> Tensor:
         """Words [B, N, d], and which cells are pairs of words if not all are, to logits [B, N, N, R]."""
@@ -340,6 +353,7 @@ class GridHead(Head):
     def __init__(self, options: Options, scheme: GridScheme, width: Width) -> None:
         super().__init__()
         self.scheme = scheme
+        self.options = options
         self.predictor = Predictor(options, scheme.n_labels, width.word)
 
     def logits(self, words: Words, groups: Iterable[Group]) -> Iterable[tuple[Tensor, Tensor]]:
@@ -353,14 +367,16 @@ class GridHead(Head):
             yield chosen, self.predictor(vectors[:, :n_words], cells)
 
     def loss(self, words: Words, targets: Targets) -> Loss:
-        """Cross-entropy, a mean over all pairs of words."""
+        """Cross-entropy, a mean over all pairs of words, of which those with a label weigh more."""
         labels = targets["labels"]
         total = words.vectors.new_zeros(())
+        weight = total.new_full((self.scheme.n_labels,), self.options.label_weight)
+        weight[NONE] = 1
         for chosen, logits in self.logits(words, of_like_length(words.mask.sum(1).tolist())):
             n = logits.shape[1]
             wanted = labels[chosen, :n, :n].flatten()
             total = total + functional.cross_entropy(
-                logits.flatten(0, 2), wanted, ignore_index=NO_CELL, reduction="sum"
+                logits.flatten(0, 2), wanted, weight.to(logits.dtype), ignore_index=NO_CELL, reduction="sum"
             )
         return {"cells": Part(total, (labels != NO_CELL).sum())}
 
@@ -427,6 +443,7 @@ def recipe(row: Row) -> Mapping[str, Any]:
         "head.dilations": row.dilations,
         "head.biaffine": row.biaffine,
         "head.hidden": row.hidden,
+        "head.label_weight": 1.0,
         "head.dropout": 0.33,
         "head.channel_dropout": 0.5,
         "training.epochs": row.epochs,

@@ -21,6 +21,11 @@ class Biaffine(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_labels, width + 1, width + 1))
         nn.init.xavier_normal_(self.weight)
 
+    @property
+    def bias(self) -> Tensor:
+        """What each label scores [R] whatever the two vectors are."""
+        return self.weight[:, -1, -1]
+
     def forward(self, one: Tensor, other: Tensor) -> Tensor:
         """Vectors [B, N, h] and [B, M, h] to scores [B, N, M, R]."""
         h, labels = self.width, len(self.weight)
