@@ -137,8 +137,11 @@ def check_bundle(head: str, bundle: str | None, alpha: float | str | None) -> fl
         return ALPHA
     if bundle == head:
         raise InputError(f"--bundle {bundle}: two different heads make a bundle, and the first is {head} already")
-    if Path(bundle).name != bundle:  # its output's folder would be elsewhere
-        raise InputError(f"--bundle {bundle!r} is no head")
+    from spanloom.heads import expect
+
+    expect(bundle)
+    if Path(bundle).name != bundle:
+        raise InputError(f"--bundle {bundle}: such a name can be no folder's, and its output needs one")
     weight: float = convert("alpha", float, ALPHA if alpha is None else alpha)
     if not 0 <= weight <= 1:
         raise InputError(f"alpha {weight:g}: a share from 0 to 1 is expected")
