@@ -306,7 +306,7 @@ def test_killed_at_any_operation_on_a_file_a_bundle_resumes_to_the_same_weights(
         killer = Killer(tmp_path / "whole", patch)
         start(tmp_path / "whole", resume=False)
     expected, whole = both(tmp_path / "whole"), curve(tmp_path / "whole")
-    for moment in range(0, killer.count, 5):
+    for moment in range(0, killer.count, 8):
         folder = tmp_path / "run"
         with monkeypatch.context() as patch:
             killer = Killer(folder, patch)
@@ -320,6 +320,22 @@ def test_killed_at_any_operation_on_a_file_a_bundle_resumes_to_the_same_weights(
             assert curve(folder) == whole, moment
             assert not (folder / "state").exists()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_state_of_an_earlier_version_tells_of_no_partner(tmp_path: Path) -> None:
+    class Stopped(Trainer):
+        def _is_stopping(self) -> bool:
+            if self.progress.epoch == 1:
+                raise KilledError
+            return False
+
+    with pytest.raises(KilledError):
+        Stopped(engine.run_of(epochs=2, limit=6), tmp_path, resume=False).train()
+    file = tmp_path / "state" / "progress.json"
+    told = json.loads(file.read_text())
+    assert told.pop("partner") == {"best_f1": -1.0, "best_epoch": 0}
+    file.write_text(json.dumps(told))
+    assert engine.trained(tmp_path, epochs=2, limit=6, resume=True).epoch == 2
 
 
 # options
@@ -443,10 +459,23 @@ def test_an_output_that_a_link_puts_elsewhere_is_none(folder: Path, tmp_path: Pa
         spanloom.load(copied, "tagger")
 
 
-def test_a_plain_model_has_one_output() -> None:
-    assert output_folder(engine.model_folder(), "tagger") == output_folder(engine.model_folder(), None)
+def test_a_snapshot_of_the_hub_has_outputs_too(folder: Path, tmp_path: Path) -> None:
+    """Its files are links into the blobs beside the snapshots, from however deep they lie."""
+    snapshot, blobs = tmp_path / "snapshots" / "1", tmp_path / "blobs"
+    shutil.copytree(folder, snapshot)
+    blobs.mkdir()
+    for number, file in enumerate(each for each in [*snapshot.rglob("*")] if each.is_file()):
+        file.rename(blobs / str(number))
+        file.symlink_to(blobs / str(number))
+    for name in ("span", "tagger"):
+        assert found(snapshot, name) == found(folder, name)
+
+
+def test_a_plain_model_has_one_output(tmp_path: Path) -> None:
+    engine.untrained(tmp_path, "bert")
+    assert output_folder(tmp_path, "tagger") == output_folder(tmp_path, None) == tmp_path
     with pytest.raises(InputError, match="has no output 'span'; there are tagger"):
-        output_folder(engine.model_folder(), "span")
+        output_folder(tmp_path, "span")
 
 
 def test_dev_sentences_see_their_neighbours(tmp_path: Path) -> None:

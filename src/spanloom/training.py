@@ -137,7 +137,7 @@ def read_split(corpus: str, split: str, segmenter: Segmenter, aloud: bool = True
     return sentences
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Output:
     """A head of a run: the model that it is with the encoder, and where that is kept at its best."""
 
@@ -181,13 +181,10 @@ class Trainer:
         limit = position_limit(encoder.language_model, self.tokenizer)
         pieces = Pieces(self.tokenizer, run.encoder, limit, encoder.vocabularies)
         self.outputs = [
-            Output(
-                *(name, model, Recogniser(model, pieces, segmenter, precision)),
-                folder if name == run.head else folder / OUTPUTS / name,
-            )
+            Output(name, model, Recogniser(model, pieces, segmenter, precision), folder / OUTPUTS / name)
             for name, model in models.items()
         ]
-        self.schemes = [model.scheme for model in models.values()]
+        self.outputs[0].folder = folder  # the host's is the run's own
         self.examples = Examples.of(training, pieces, self.schemes)
         self.bare = Bundle(encoder, {name: model.head for name, model in models.items()}, run.weights)
         self.group = self.accelerator.num_processes * options.accumulate
@@ -253,6 +250,10 @@ class Trainer:
             seed = seed_of(self.options.seed, run.partner.head)
             models[run.partner.head] = model_beside(host, run.partner.head, run.partner.options, training, seed)
         return models
+
+    @property
+    def schemes(self) -> list[Scheme]:
+        return [output.model.scheme for output in self.outputs]
 
     def _tell(self, training: list[Sentence]) -> None:
         """What a head cannot learn, and what a partner has to do without."""

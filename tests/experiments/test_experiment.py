@@ -150,6 +150,17 @@ def test_a_run_that_fails_is_told_and_the_others_are_done(spanloom: Run, tmp_pat
     assert [each["system"] for each in lines(tmp_path / "out")] == ["softmax"]
 
 
+def test_a_bundle_that_fails_is_tried_once(spanloom: Run, tmp_path: Path) -> None:
+    wild = BUNDLE.replace("head = { max", "training = { encoder_lr = 1e30, head_lr = 1e30 }, head = { max")
+    ran = spanloom(
+        "experiment", plan(tmp_path, "[1]", wild), "--out", "out", "--only", "host", "--only", "partner", **ALONE
+    )
+    assert ran.returncode == 1
+    assert "2 of 2 runs failed; the table lacks them: host on corpus, seed 1: the loss is not finite" in ran.stderr
+    assert "partner on corpus, seed 1: it is the partner of host" in ran.stderr
+    assert ran.stderr.count("failed: the loss") == 1
+
+
 @pytest.mark.parametrize("line", ["{", "7", '{"system": "a"}'])
 def test_a_damaged_line_is_told_with_its_number(line: str, tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"

@@ -54,15 +54,20 @@ class Experiment:
         """Does what is left to do, and gives the table."""
         left = [trial for trial in self.plan.trials if self.record_of(trial) is None]
         say(f"{len(self.plan.trials)} runs, {len(self.plan.trials) - len(left)} of them done")
-        failed = []
+        failed, broken = [], set()
         for number, trial in enumerate(left, 1):
             if self.record_of(trial) is not None:  # two systems may turn out to be one
                 continue
-            say(f"run {number} of {len(left)}: {trial.system} on {trial.corpus}, seed {trial.seed}")
+            told = f"{trial.system} on {trial.corpus}, seed {trial.seed}"
+            if trial.training in broken:
+                failed.append(f"{told}: it is the partner of {trial.partner_of}")
+                continue
+            say(f"run {number} of {len(left)}: {told}")
             try:
                 record = self._do(trial)
             except WorkFailed as error:
-                failed.append(f"{trial.system} on {trial.corpus}, seed {trial.seed}: {error}")
+                failed.append(f"{told}: {error}")
+                broken.add(trial.training)
                 say(f"failed: {error}")
                 continue
             micro = record["scores"]["micro"]
