@@ -11,6 +11,8 @@ training   a step of the trainer (data, forward, loss, backward, clipping, AdamW
            and backward on the same batches; beside it without the time inside AdamW
 pipeline   text to entities, over transformers' pipeline("token-classification") on the model of `peer.py`, at its best
            batch size, both fed the same texts in random order. bf16 is autocast here and bf16 weights there
+bundles    a step of two heads on one encoder, over the mean step of the two alone on the same batches; and words to
+           mentions with each half of what such a run keeps, over the same head trained alone
 memory     the largest resident set, each in a process of its own
 products   the head over the bare matrix products of the shapes that it asks for, on the same batches
 twin       a head over its plain twin of the tests, scores and training, on batches in random order
@@ -39,7 +41,7 @@ from typing import Any
 
 import peer
 import torch
-from systems import SYSTEMS
+from systems import BUNDLES, SYSTEMS
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel, pipeline
@@ -53,6 +55,7 @@ from spanloom.encoder.words import Words
 from spanloom.errors import Tally
 from spanloom.heads.base import Head, Targets
 from spanloom.predictor import Recogniser, autocast
+from spanloom.runs import output_folder
 from spanloom.segment import Segmenter
 from spanloom.training import Trainer, read_split, total_loss
 
@@ -61,7 +64,8 @@ PIPELINE_TARGET = ">= 1.50"
 BATCH_SIZES = (1, 8, 32)
 LENGTHS = (32, 64, 128, 256, 512)
 WORDS_OF_A_LENGTH = 4096
-PARTS = ("inference", "training", "products", "twin", "pipeline", "memory", "lengths")
+BUNDLE_STEP = "<= 1.15"
+PARTS = ("inference", "training", "bundles", "products", "twin", "pipeline", "memory", "lengths")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +238,56 @@ def epoch(trainer: Trainer, plan: list[list[int]]) -> None:
     """The steps of an epoch, at the first one's learning rate."""
     for batch in plan:
         trainer.progress.step = 0
-        trainer._step([batch], 0, Tally())
+        trainer._step([batch], 0, [Tally() for _ in trainer.outputs])
+
+
+def bundles(bench: Bench, precision: str) -> Iterator[Row]:
+    """Two heads on one encoder: their training beside that of each alone, and prediction with what is kept."""
+    for host, partner in BUNDLES:
+        if not {host, partner} <= set(bench.systems):
+            continue
+        yield bundled_step(bench, precision, host, partner)
+        kept = bench.model(f"{host}-with-{partner}")
+        if not (kept / "config.json").exists():
+            trained = {"epochs": 2, "limit": bench.train_limit, "encoder_lr": 2e-4}
+            run = SYSTEMS[host].run(bench.corpus, SYSTEMS[partner], **trained)
+            Trainer(run, kept, resume=False).train()
+        for system in (host, partner):
+            folders = {"bundled": output_folder(kept, SYSTEMS[system].head), "plain": bench.model(system)}
+            ners = [spanloom.load(folder, precision=precision) for folder in folders.values()]
+
+            def whole(ner: Recogniser) -> None:
+                forget(ner)
+                for _ in ner.sentences(bench.sentences):
+                    pass
+
+            ours, theirs = turns(bench.repeats, *(lambda ner=ner: whole(ner) for ner in ners))
+            name = f"words to mentions, {system} of a run with {host} and {partner}, over {system} alone"
+            yield Row(name, precision, f"{min(ours):.2f} s", f"{min(theirs):.2f} s", *ratios(ours, theirs))
+
+
+def bundled_step(bench: Bench, precision: str, host: str, partner: str) -> Row:
+    """A step of both over the mean of their steps alone, all on the batches of both."""
+    one, other = SYSTEMS[host], SYSTEMS[partner]
+    options = {"epochs": 1, "limit": 160, "precision": precision}
+    runs = (
+        one.run(bench.corpus, other, **options),
+        one.run(bench.corpus, **options),
+        other.run(bench.corpus, **options),
+    )
+    trainers = []
+    for run in runs:
+        with tempfile.TemporaryDirectory() as folder:
+            trainers.append(Trainer(run, Path(folder), resume=False))
+        trainers[-1].model.train()
+    plan = trainers[0].plans[0]
+    both, *alone = turns(bench.repeats, *(lambda trainer=trainer: epoch(trainer, plan) for trainer in trainers))
+    mean = [sum(each) / 2 for each in zip(*alone, strict=True)]
+    per = 1000 / len(plan)
+    told = f"{min(both) * per:.0f} ms a step", f"{' and '.join(f'{min(each) * per:.0f}' for each in alone)} ms"
+    ratio, median = min(both) / (sum(map(min, alone)) / 2), ratios(both, mean)[1]
+    name = f"training step, {host} with {partner}, over the mean of each alone"
+    return Row(name, precision, *told, f"{ratio:.3f}", median, BUNDLE_STEP)
 
 
 def piped(folder: Path, precision: str) -> Any:
@@ -443,6 +496,7 @@ def main() -> None:
     measures = {
         "inference": inference,
         "training": training,
+        "bundles": bundles,
         "products": products,
         "twin": twin,
         "pipeline": against_pipeline,

@@ -29,8 +29,11 @@ class System:
     twin_targets: tuple[str, ...] = ()
     """Of scores, and of loss and gradients; a twin whose loss is for reading alone has the first only."""
 
-    def run(self, corpus: str, **training: Any) -> Run:
-        return resolve(corpus, self.head, None, [{"head": self.options, "encoder": self.encoder, "training": training}])
+    def run(self, corpus: str, partner: System | None = None, **training: Any) -> Run:
+        given = {"head": self.options, "encoder": self.encoder, "training": training}
+        if partner is None:
+            return resolve(corpus, self.head, None, [given])
+        return resolve(corpus, self.head, None, [{**given, "partner": partner.options}], partner.head)
 
 
 def of_preset(head: str, preset: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -52,3 +55,6 @@ SYSTEMS = {
     ),
     "locate-label": System("locate-label", {}, "<= 1.80", twin=plain_locate_label.plain_of, twin_targets=(">= 4",)),
 }
+
+BUNDLES = (("span", "softmax"), ("locate-label", "softmax"), ("w2ner", "span"))
+"""Hosts with their partners."""

@@ -118,14 +118,18 @@ def run_of(
     head: Mapping[str, Any] | None = None,
     of: Path | None = None,
     family: str = "tagger",
+    bundle: str | None = None,
+    alpha: float | None = None,
+    partner: Mapping[str, Any] | None = None,
     **training: Any,
 ) -> Run:
     given = {
         "encoder": {"name": str(encoder()), "dropout": 0.0, **(encoder_options or {})},
         "head": dict(head or {}),
+        "partner": dict(partner or {}),
         "training": {**QUICK, **training},
     }
-    return resolve(str(of or corpus()), family, None, [given])
+    return resolve(str(of or corpus()), family, None, [given], bundle, alpha)
 
 
 def trained(folder: Path, *args: Any, resume: bool = False, **kwargs: Any) -> Progress:

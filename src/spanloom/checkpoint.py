@@ -22,14 +22,29 @@ WEIGHTS, OPTIMIZER, PROGRESS = "model.safetensors", "optimizer.safetensors", "pr
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far a training has come."""
+class Best:
+    """The best epoch of an output so far; where there is no dev, the last one."""
+
+    best_f1: float = -1.0
+    best_epoch: int = 0
+
+
+@dataclass(slots=True)
+class Progress(Best):
+    """How far a training has come, and its best; beside it that of the partner, where it has one."""
 
     epoch: int = 0
     step: int = 0
-    best_f1: float = -1.0
-    best_epoch: int = 0
     curve: list[dict[str, Any]] = field(default_factory=list)
+    partner: Best = field(default_factory=Best)
+
+    @property
+    def bests(self) -> tuple[Best, Best]:
+        return self, self.partner
+
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> Progress:
+        return cls(**{**found, "partner": Best(**found.get("partner", {}))})
 
 
 def save_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
@@ -58,7 +73,7 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
     if not folder.exists():
         return None
     try:
-        progress = Progress(**json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
+        progress = Progress.from_dict(json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
         model.load_state_dict(load_file(folder / WEIGHTS))
         moments: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in load_file(folder / OPTIMIZER).items():

@@ -24,7 +24,6 @@ import tokenizers
 import torch
 import transformers
 from safetensors import safe_open
-from torch import Tensor
 from torch.nn.modules.module import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
@@ -43,19 +42,16 @@ from spanloom.errors import InputError, shorten
 from spanloom.heads import family_of
 from spanloom.heads.base import Family, Head, Loss, Scheme, Scores, Targets
 from spanloom.options import make
+from spanloom.runs import CONFIG, MOST_CONFIG
 from spanloom.segment import Segmenter
 
-CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG = (
-    *("config.json", "model.safetensors"),
-    *("tokenizer.json", "tokenizer_config.json"),
-)
+WEIGHTS, TOKENIZER, TOKENIZER_CONFIG = "model.safetensors", "tokenizer.json", "tokenizer_config.json"
 FEATURES = "features.json"
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 # What no honest model comes near, and what somebody else's config.json may not ask of this machine.
 MOST_TYPES = 10_000
-MOST_CONFIG = 16 << 20  # bytes
-MOST_FEATURES = 64 << 20
+MOST_FEATURES = 64 << 20  # bytes
 LARGEST_NUMBER = 100_000_000
 PARTS_PER_TENSOR = 20
 REACHES_OUT = ("auto_map", "attn_implementation", "experts_implementation", "backbone", "use_kernels", "timm")
@@ -129,15 +125,12 @@ class SpanloomModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     main_input_name = "batch"
     _supports_sdpa = True
 
-    def __init__(self, config: SpanloomConfig, language_model: PreTrainedModel | None = None) -> None:
+    def __init__(self, config: SpanloomConfig, encoder: Encoder | None = None) -> None:
         super().__init__(config)
         family: Family = family_of(config.head)
         options = make("head", family.options, config.head_options)
-        encoder_options = make("encoder", EncoderOptions, config.encoder_options)
         self.scheme: Scheme = family.scheme(options, config.types, None)
-        vocabularies = Vocabularies.from_dict(config.features, encoder_options)
-        language_model = language_model or language_models.from_config(config.language_model)
-        self.encoder = Encoder(language_model, encoder_options, vocabularies)
+        self.encoder = encoder or _described(config)
         self.head: Head = family.head(options, self.scheme, self.encoder.width)
         self.post_init()  # type: ignore[no-untyped-call]
 
@@ -145,7 +138,7 @@ class SpanloomModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         """Every part has initialised itself."""
 
     def forward(self, batch: PieceBatch, targets: Targets) -> Loss:
-        """The parts of the loss; training goes through here, and so through whatever wraps the model."""
+        """The parts of the loss."""
         return self.head.loss(self.encoder(batch), targets)
 
     def scores(self, batch: PieceBatch) -> Scores:
@@ -155,13 +148,12 @@ class SpanloomModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         """Decodes by another scheme, one with other options of decoding."""
         self.scheme = self.head.scheme = scheme
 
-    def parameter_groups(self) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]:
-        """The language model's parameters, and all that was added to it and trains, by name."""
-        language = {id(parameter) for parameter in self.encoder.language_parameters()}
-        named = list(self.named_parameters())
-        return [pair for pair in named if id(pair[1]) in language], [
-            pair for pair in named if id(pair[1]) not in language and pair[1].requires_grad
-        ]
+
+def _described(config: SpanloomConfig) -> Encoder:
+    """An encoder as a config describes it, its weights still to come."""
+    options = make("encoder", EncoderOptions, config.encoder_options)
+    vocabularies = Vocabularies.from_dict(config.features, options)
+    return Encoder(language_models.from_config(config.language_model), options, vocabularies)
 
 
 def new_model(
@@ -193,10 +185,29 @@ def new_model(
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = SpanloomModel(config, language_model)
+        model = SpanloomModel(config, Encoder(language_model, encoder_options, vocabularies))
     if vectors is not None:
         model.encoder.fill(torch.from_numpy(vectors))
     return model, tokenizer
+
+
+def model_beside(
+    other: SpanloomModel, head: str, head_options: Any, training: Sequence[Sentence], seed: int
+) -> SpanloomModel:
+    """A model with a head of its own and the very encoder of another one, to be trained together."""
+    scheme = family_of(head).scheme(head_options, other.config.types, training)
+    config = SpanloomConfig(
+        head=head,
+        types=other.config.types,
+        head_options=asdict(scheme.options),
+        encoder_options=other.config.encoder_options,
+        language_model=other.config.language_model,
+        segmenter=other.config.segmenter,
+        features=other.config.features,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return SpanloomModel(config, other.encoder)
 
 
 def load_model(folder: str | Path) -> tuple[SpanloomModel, PreTrainedTokenizerFast]:
@@ -289,7 +300,9 @@ def _inside(folder: Path, name: str) -> Path:
     if not file.is_file():
         raise InputError("is not a file", file)
     home, target = folder.resolve(), file.resolve()
-    homes = [home, home.parents[1] / "blobs"] if home.parent.name == "snapshots" else [home]
+    # a further output of a model lies two folders deeper than the model
+    snapshots = [place for place in home.parents[:3:2] if place.name == "snapshots"]
+    homes = [home, *(place.parent / "blobs" for place in snapshots)]
     if not any(target.is_relative_to(place) for place in homes):
         raise InputError("is a link that leaves the folder; put the file itself there", file)
     return file

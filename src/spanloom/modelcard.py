@@ -22,8 +22,11 @@ WITH_TAGS = """It was trained with part-of-speech tags, and reads words that com
     spanloom predict this/folder words.jsonl"""
 
 
-def model_card(run: Run, model: SpanloomModel, progress: Progress) -> str:
-    """A model card in Markdown, with the head that model hubs read."""
+def model_card(run: Run, model: SpanloomModel, progress: Progress, output: str | None = None) -> str:
+    """A model card in Markdown, with the head that model hubs read. `output` is the run's partner, or its own head."""
+    output = output or run.head
+    is_host = output == run.head
+    best = progress if is_host else progress.partner
     shapes = ", ".join(
         shape for shape in ("flat", "nested", "overlapping", "discontinuous") if shape in model.scheme.shapes
     )
@@ -36,12 +39,11 @@ def model_card(run: Run, model: SpanloomModel, progress: Progress) -> str:
     corpus, encoder = _bare(run.corpus), _bare(run.encoder.name)
     rows = []
     for epoch in progress.curve:
-        dev = epoch["dev"]
+        dev = (epoch if is_host else epoch["outputs"][output])["dev"]
         scores = [f"{dev[name]:.2f}" for name in ("precision", "recall", "f1")] if dev else ["", "", ""]
         rows.append(f"| {epoch['epoch']} | {epoch['loss']:.4f} | {' | '.join(scores)} | {epoch['seconds']:.0f} |")
-    kept = f"the model of epoch {progress.best_epoch}" + (
-        ", the best on dev" if progress.best_f1 >= 0 else ", the last"
-    )
+    kept = f"the model of epoch {best.best_epoch}" + (", the best on dev" if best.best_f1 >= 0 else ", the last")
+    size = sum(weight.numel() for weight in model.parameters())
     versions = ", ".join(f"{name} {version}" for name, version in model.config.versions.items())
     return f"""---
 library_name: spanloom
@@ -49,7 +51,7 @@ pipeline_tag: token-classification
 tags: [spanloom, named-entity-recognition]
 ---
 
-# {run.head} on {corpus}
+# {output} on {corpus}
 
 Finds {shapes} entities of {len(model.config.types)} types: {", ".join(map(_quoted, model.config.types))}.
 
@@ -67,11 +69,34 @@ They come from the corpus it was trained on, and say little about other text: me
 
 ## How it was made
 
-    spanloom train {corpus} --head {run.head} --encoder {encoder} {sets} --out FOLDER
+    spanloom train {corpus} --head {run.head}{_bundled(run)} --encoder {encoder} {sets} --out FOLDER
 
-Encoder: `{encoder}` ({sum(weight.numel() for weight in model.parameters()) / 1e6:.1f} M parameters in all).
+{_together(run, output)}Encoder: `{encoder}` ({size / 1e6:.1f} M parameters in all).
 Made with {versions}.
 """
+
+
+def _bundled(run: Run) -> str:
+    return f" --bundle {run.partner.head} --alpha {spelt(run.partner.alpha)}" if run.partner else ""
+
+
+def _together(run: Run, output: str) -> str:
+    """What was trained with what, where a run had two heads."""
+    if run.partner is None:
+        return ""
+    host, partner = run.head, run.partner.head
+    if partner not in run.weights:
+        return f"`{partner}` weighed nothing, and was not trained.\n\n"
+    weights = " and ".join(f"{weight:g} of `{name}`" for name, weight in run.weights.items())
+    there = (
+        f'`outputs/{partner}` holds that of `{partner}`: `spanloom.load("this/folder", "{partner}")`'
+        if output == host
+        else f"that of `{host}` lies in the folder that this one came with"
+    )
+    return (
+        f"`{host}` and `{partner}` were trained together on one encoder, alpha {run.partner.alpha:g}, seed "
+        f"{run.training.seed}: the loss is {weights}. Here is the model of `{output}` at its best; {there}.\n\n"
+    )
 
 
 def _bare(place: str) -> str:

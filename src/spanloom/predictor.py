@@ -21,11 +21,13 @@ from spanloom.batching import cut
 from spanloom.document import Document, Entity, Mention, Sentence
 from spanloom.encoder.language_models import position_limit
 from spanloom.encoder.pieces import Context, PieceBatch, Pieced, Pieces
+from spanloom.encoder.words import Words
 from spanloom.errors import InputError, Tally, shorten
 from spanloom.heads import family_of
 from spanloom.heads.base import Scheme
 from spanloom.model import SpanloomModel, load_model
 from spanloom.options import check_prediction, decode_options, make
+from spanloom.runs import output_folder
 from spanloom.segment import Segmenter
 
 BATCH_WORDS = 1024
@@ -103,34 +105,25 @@ class Recogniser:
 
     def sentences(self, sentences: Iterable[Sentence]) -> Iterator[list[Mention]]:
         """The mentions of each sentence; neighbours of the same document are each other's context."""
-        waiting = iter(sentences)
-        while held := list(islice(waiting, LOOKAHEAD)):
-            # a document is not cut in two, so that its sentences see each other
-            while self.pieces.options.context and (further := next(waiting, None)) is not None:
-                held.append(further)
-                if further.document != held[-2].document:
-                    waiting = chain([held.pop()], waiting)
-                    break
-            yield from self._mentions(held)
+        return (mentions for (mentions,) in together([self], sentences))
 
-    @torch.inference_mode()
-    def _mentions(self, sentences: Sequence[Sentence]) -> list[list[Mention]]:
-        found: list[list[Mention]] = [[] for _ in sentences]
-        for batch, rows in self.batches(sentences):
-            with autocast(self.model.device, self.precision):
-                scores = self.model.scores(rows)
-            for i, mentions in zip(batch, self.model.scheme.decode(scores, self.lost), strict=True):
-                found[i] = [mention for mention in mentions if (mention.score or 0.0) >= self.threshold]
-        return found
+    def mentions(self, words: Words) -> list[list[Mention]]:
+        """What is found in a batch of words that the encoder has read."""
+        with autocast(self.model.device, self.precision):
+            scores = self.model.head.scores(words)
+        found = self.model.scheme.decode(scores, self.lost)
+        return [[mention for mention in each if (mention.score or 0.0) >= self.threshold] for each in found]
 
-    def batches(self, sentences: Sequence[Sentence]) -> Iterator[tuple[list[int], PieceBatch]]:
+    def batches(
+        self, sentences: Sequence[Sentence], beside: Sequence[Recogniser] = ()
+    ) -> Iterator[tuple[list[int], PieceBatch]]:
         """Batches of equal work, the longest sentences first: which sentences, and their pieces.
 
-        A sentence without words is in none.
+        A sentence without words is in none. `beside` are others that get to read them, too.
         """
         pieced = self.pieces.pieces([each.words for each in sentences], [each.pos for each in sentences])
         contexts = self.contexts(pieced, sentences)
-        costs = [self.cost(each) for each in pieced]
+        costs = [max(ner.cost(each) for ner in (self, *beside)) for each in pieced]
         order = sorted((i for i, each in enumerate(pieced) if len(each)), key=lambda i: -costs[i])
         for batch in cut(costs, order, self.batch_words):
             rows = self.pieces.batch([pieced[i] for i in batch], [contexts[i] for i in batch] if contexts else None)
@@ -144,6 +137,33 @@ class Recogniser:
     def cost(self, pieced: Pieced) -> float:
         """The work of a sentence: the language model's, by pieces, and the head's, by words."""
         return pieced.work + self.model.scheme.cost(len(pieced))
+
+
+def together(ners: Sequence[Recogniser], sentences: Iterable[Sentence]) -> Iterator[tuple[list[Mention], ...]]:
+    """What each of several recognisers with one encoder finds in each sentence; the encoder reads it once."""
+    waiting, with_context = iter(sentences), ners[0].pieces.options.context
+    while held := list(islice(waiting, LOOKAHEAD)):
+        # a document is not cut in two, so that its sentences see each other
+        while with_context and (further := next(waiting, None)) is not None:
+            held.append(further)
+            if further.document != held[-2].document:
+                waiting = chain([held.pop()], waiting)
+                break
+        yield from zip(*_read(ners, held), strict=True)
+
+
+@torch.inference_mode()
+def _read(ners: Sequence[Recogniser], sentences: Sequence[Sentence]) -> list[list[list[Mention]]]:
+    """What each of them finds in sentences that are held together."""
+    found: list[list[list[Mention]]] = [[[] for _ in sentences] for _ in ners]
+    first, *others = ners
+    for batch, rows in first.batches(sentences, others):
+        with autocast(first.model.device, first.precision):
+            words = first.model.encoder(rows)
+        for ner, mentions in zip(ners, found, strict=True):
+            for i, of_sentence in zip(batch, ner.mentions(words), strict=True):
+                mentions[i] = of_sentence
+    return found
 
 
 def _finished(waiting: deque[tuple[Document, list[Sentence]]], found: deque[list[Mention]]) -> Iterator[Document]:
@@ -171,6 +191,7 @@ def scheme_with(model: SpanloomModel, options: Mapping[str, Any]) -> Scheme:
 
 def load(
     folder: str | Path,
+    decode: str | None = None,
     *,
     options: Mapping[str, Any] | None = None,
     threshold: float = 0.0,
@@ -180,9 +201,11 @@ def load(
 ) -> Recogniser:
     """A trained model from its folder.
 
+    `decode` names the head to decode with, where the folder holds two that were trained together; else it is its own.
     `options` changes those of the head that take effect at decoding, such as {"legal": True}.
     """
     check_prediction(precision, batch_words, threshold)
+    folder = output_folder(Path(folder), decode)
     model, tokenizer = load_model(folder)
     if options:
         model.use(scheme_with(model, options))

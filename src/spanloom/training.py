@@ -1,4 +1,4 @@
-"""Training: one loop for every head.
+"""Training: one loop for every head, and for two on one encoder.
 
 `accelerate` takes care of devices, precision and processes. The order of work, learning rates,
 stages and the best model are ours: an epoch is a plan of batches that depends on the seed and the
@@ -29,6 +29,7 @@ from torch import Tensor
 
 from spanloom import align
 from spanloom.batching import plan_epoch
+from spanloom.bundle import Bundle
 from spanloom.checkpoint import Progress, drop_state, load_state, save_state
 from spanloom.console import Progress as Bar
 from spanloom.console import say, warn
@@ -42,10 +43,10 @@ from spanloom.encoder.pieces import Context, PieceBatch, Pieced, Pieces
 from spanloom.errors import InputError, Tally, WorkFailed
 from spanloom.evaluation.metric import Result, Scorer
 from spanloom.heads.base import Loss, Scheme, Targets
-from spanloom.model import SpanloomModel, new_model
+from spanloom.model import SpanloomModel, model_beside, new_model
 from spanloom.modelcard import model_card
-from spanloom.predictor import Recogniser, resolve_precision
-from spanloom.runs import CURVE, STATE, Run, check_digests, save_run
+from spanloom.predictor import Recogniser, resolve_precision, together
+from spanloom.runs import CURVE, OUTPUTS, STATE, Run, check_digests, conflicts, save_run
 from spanloom.segment import Segmenter
 
 if TYPE_CHECKING:
@@ -90,26 +91,32 @@ class Examples:
     costs: list[float]
 
     @classmethod
-    def of(cls, sentences: list[Sentence], pieces: Pieces, scheme: Scheme) -> Examples:
+    def of(cls, sentences: list[Sentence], pieces: Pieces, schemes: Sequence[Scheme]) -> Examples:
         pieced = pieces.pieces([each.words for each in sentences], [each.pos for each in sentences])
         names = [sentence.document for sentence in sentences]
         contexts = pieces.neighbours(pieced, names) if pieces.options.context else None
-        costs = [each.work + scheme.cost(len(each)) for each in pieced]
+        costs = [each.work + sum(scheme.cost(len(each)) for scheme in schemes) for each in pieced]
         return cls(sentences, pieces, pieced, contexts, costs)
 
     def batch(
-        self, which: Sequence[int], scheme: Scheme, seed: int, epoch: int, lost: Tally
-    ) -> tuple[PieceBatch, Targets]:
-        """Some sentences with their targets; each draws its own random numbers, whoever is beside it."""
+        self, which: Sequence[int], schemes: Sequence[Scheme], seed: int, epoch: int, lost: Sequence[Tally]
+    ) -> tuple[PieceBatch, list[Targets]]:
+        """Some sentences with the targets of each scheme, and what each has lost counted.
+
+        Each sentence draws its own random numbers, whoever is beside it, and each scheme as if it were alone.
+        """
         rows = self.pieces.batch(
             [self.pieced[i] for i in which], [self.contexts[i] for i in which] if self.contexts else None
         )
         draw = torch.Generator()
-        targets = []
-        for i in which:
-            draw.manual_seed(seed_of(seed, epoch, i))
-            targets.append(scheme.targets(self.sentences[i], draw, lost))
-        return rows, scheme.collate(targets, rows.mask.shape[1])
+        collated = []
+        for scheme, tally in zip(schemes, lost, strict=True):
+            targets = []
+            for i in which:
+                draw.manual_seed(seed_of(seed, epoch, i))
+                targets.append(scheme.targets(self.sentences[i], draw, tally))
+            collated.append(scheme.collate(targets, rows.mask.shape[1]))
+        return rows, collated
 
 
 def read_split(corpus: str, split: str, segmenter: Segmenter, aloud: bool = True) -> list[Sentence] | None:
@@ -130,13 +137,23 @@ def read_split(corpus: str, split: str, segmenter: Segmenter, aloud: bool = True
     return sentences
 
 
+@dataclass(slots=True)
+class Output:
+    """A head of a run: the model that it is with the encoder, and where that is kept at its best."""
+
+    name: str
+    model: SpanloomModel
+    recogniser: Recogniser
+    folder: Path
+
+
 def train(run: Run, folder: Path, resume: bool = False) -> Progress:
     """Trains a run into a folder, from the start or from where it was stopped."""
     return Trainer(run, folder, resume).train()
 
 
 class Trainer:
-    """A run on its way: model, optimizer, plan of work, progress."""
+    """A run on its way: outputs, optimizer, plan of work, progress."""
 
     def __init__(self, run: Run, folder: Path, resume: bool) -> None:
         options = run.training
@@ -156,19 +173,20 @@ class Trainer:
         self.main = self.accelerator.is_main_process
         segmenter = Segmenter()
         training, self.dev, types = self._read(segmenter)
-        seed = seed_of(options.seed, run.head)
-        words = self._further_words(segmenter)
-        self.bare, self.tokenizer = new_model(
-            run.head, run.head_options, run.encoder, types, training, segmenter, seed, words
-        )
-        encoder = self.bare.encoder
+        models = self._models(training, types, segmenter)
+        encoder = models[run.head].encoder
         digests = {"train": digest_of(training), "dev": digest_of(self.dev or ()), **vectors_digest(encoder)}
         if resume:
             check_digests(folder, digests)
         limit = position_limit(encoder.language_model, self.tokenizer)
         pieces = Pieces(self.tokenizer, run.encoder, limit, encoder.vocabularies)
-        self.examples = Examples.of(training, pieces, self.bare.scheme)
-        self.recogniser = Recogniser(self.bare, pieces, segmenter, precision)
+        self.outputs = [
+            Output(name, model, Recogniser(model, pieces, segmenter, precision), folder / OUTPUTS / name)
+            for name, model in models.items()
+        ]
+        self.outputs[0].folder = folder  # the host's is the run's own
+        self.examples = Examples.of(training, pieces, self.schemes)
+        self.bare = Bundle(encoder, {name: model.head for name, model in models.items()}, run.weights)
         self.group = self.accelerator.num_processes * options.accumulate
         self.plans = [
             plan_epoch(self.examples.costs, options.batch, f"{options.seed}/{epoch}", self.group)
@@ -180,7 +198,7 @@ class Trainer:
             self.bare.encoder.freeze(True)
         self.progress = (load_state(folder / STATE, self.bare, optimizer) if resume else None) or Progress()
         if self.main:
-            tell_unreachable(training, self.bare.scheme)
+            self._tell(training)
             if run.encoder.vectors_file and encoder.vocabularies is not None:
                 say(f"{encoder.vocabularies.covered(training):.1%} of the words in training have a vector in the file")
             if not resume:
@@ -220,6 +238,35 @@ class Trainer:
         test = read_split(self.run.corpus, "test", segmenter, aloud=False)
         return {word for sentence in (*(self.dev or ()), *(test or ())) for word in sentence.words}
 
+    def _models(self, training: list[Sentence], types: list[str], segmenter: Segmenter) -> dict[str, SpanloomModel]:
+        """The models of the heads that are trained, the host first, around one encoder."""
+        run, words = self.run, self._further_words(segmenter)
+        host, self.tokenizer = new_model(
+            *(run.head, run.head_options, run.encoder, types, training, segmenter),
+            *(seed_of(self.options.seed, run.head), words),
+        )
+        models = {run.head: host}
+        if run.partner is not None and run.partner.head in run.weights:
+            seed = seed_of(self.options.seed, run.partner.head)
+            models[run.partner.head] = model_beside(host, run.partner.head, run.partner.options, training, seed)
+        return models
+
+    @property
+    def schemes(self) -> list[Scheme]:
+        return [output.model.scheme for output in self.outputs]
+
+    def _tell(self, training: list[Sentence]) -> None:
+        """What a head cannot learn, and what a partner has to do without."""
+        several = len(self.outputs) > 1
+        for output in self.outputs:
+            tell_unreachable(training, output.model.scheme, output.name if several else "this head")
+        partner = self.run.partner
+        if partner is not None and (otherwise := conflicts(self.run)):
+            said = f"{partner.head} by itself would have {', '.join(otherwise)}"
+            say(f"{self.run.head} decides on encoder and training; {said}")
+        if partner is not None and not several:
+            say(f"{partner.head} weighs nothing with alpha {partner.alpha:g}, and is not trained")
+
     def train(self) -> Progress:
         """Epoch after epoch until the last, or until dev gets no better."""
         while self.progress.epoch < self.options.epochs and not self._is_stopping():
@@ -240,7 +287,7 @@ class Trainer:
         """Every training sentence once, in groups of batches; each group is one step."""
         torch.manual_seed(seed_of(self.options.seed, epoch, self.accelerator.process_index))
         self.model.train()
-        plan, lost = self.plans[epoch], Tally()
+        plan, lost = self.plans[epoch], [Tally() for _ in self.outputs]
         title = f"epoch {epoch + 1}/{self.options.epochs}"
         began, losses = time.perf_counter(), 0.0
         # a bar for the main process only: an endless patience for the others
@@ -252,7 +299,10 @@ class Trainer:
                 bar.what = f"{title}, loss {losses * self.group / (start + self.group):.3f}"
                 bar.advance(self.group)
         seconds = time.perf_counter() - began
-        shares = gather_object([(losses, lost.counts)])
+        shares = gather_object([(losses, [tally.counts for tally in lost])])
+        host, *partners = (
+            dict(sum(counts, Counter())) for counts in zip(*(counts for _, counts in shares), strict=True)
+        )
         return {
             "epoch": epoch + 1,
             "step": self.progress.step,
@@ -260,10 +310,16 @@ class Trainer:
             "seconds": round(seconds, 2),
             "sentences_per_second": round(len(self.examples.sentences) / seconds, 1),
             "processes": len(shares),
-            "lost": dict(sum((counts for _, counts in shares), Counter())),
+            "lost": host,
+            **self._of_partners([{"lost": each} for each in partners]),
         }
 
-    def _step(self, batches: list[list[int]], epoch: int, lost: Tally) -> float:
+    def _of_partners(self, told: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """What a record of the curve tells of further outputs, if there are any."""
+        names = [output.name for output in self.outputs[1:]]
+        return {"outputs": dict(zip(names, told, strict=True))} if names else {}
+
+    def _step(self, batches: list[list[int]], epoch: int, lost: Sequence[Tally]) -> float:
         """One step on a group of batches; each process takes its own of them, one after the other."""
         frozen = self.progress.step < self.run.encoder.freeze * self.steps
         if frozen != self.bare.encoder.frozen:
@@ -272,12 +328,13 @@ class Trainer:
         mine = batches[self.accelerator.process_index :: self.accelerator.num_processes]
         spent = 0.0
         for place, which in enumerate(mine):
-            batch, targets = self.examples.batch(which, self.bare.scheme, self.options.seed, epoch, lost)
-            on_device = {name: tensor.to(self.accelerator.device) for name, tensor in targets.items()}
+            batch, targets = self.examples.batch(which, self.schemes, self.options.seed, epoch, lost)
+            device = self.accelerator.device
+            on_device = [{name: tensor.to(device) for name, tensor in each.items()} for each in targets]
             # gradients are exchanged with the last batch of a group only
             waiting = place + 1 < len(mine)
             with self.accelerator.no_sync(self.model) if waiting else nullcontext():
-                parts = self.model(batch.to(self.accelerator.device), on_device)
+                parts = self.model(batch.to(device), on_device)
                 loss = total_loss(parts) / len(mine)
                 if not torch.isfinite(loss):
                     raise WorkFailed(not_finite(parts, self.progress.step, which))
@@ -290,35 +347,52 @@ class Trainer:
         return spent
 
     def _close_epoch(self, record: dict[str, Any]) -> None:
-        """Scores dev, keeps the model if it is the best so far, and leaves a state to resume from."""
+        """Scores dev, keeps each model that is the best of its output so far, and leaves a state to resume from."""
         progress = self.progress
-        result = score(self.recogniser, self.dev) if self.dev else None
-        record["dev"] = result.micro.as_dict() if result else None
-        better = result is None or result.micro.f1 > progress.best_f1
-        if better:
-            progress.best_f1, progress.best_epoch = result.micro.f1 if result else -1.0, record["epoch"]
+        recognisers = [output.recogniser for output in self.outputs]
+        results = score_together(recognisers, self.dev) if self.dev else [None] * len(recognisers)
+        better = []
+        for output, best, result in zip(self.outputs, progress.bests, results, strict=False):
+            if result is None or result.micro.f1 > best.best_f1:
+                better.append(output)
+                best.best_f1, best.best_epoch = result.micro.f1 if result else -1.0, record["epoch"]
+            told = record if output is self.outputs[0] else record["outputs"][output.name]
+            told["dev"] = result.micro.as_dict() if result else None
         progress.curve.append(record)
-        if better:
-            save_model(self.bare, self.tokenizer, self.folder)
+        for output in better:
+            save_model(output.model, self.tokenizer, output.folder)
         save_state(self.folder / STATE, self.bare, self.optimizer.optimizer, progress)
         self._write_curve()  # behind the state: a curve without a state means that a run is finished
-        self.accelerator.log({"loss": record["loss"], **({"dev F1": result.micro.f1} if result else {})}, progress.step)
-        dev = (
-            f"dev P {result.micro.precision:.2f} R {result.micro.recall:.2f} F1 {result.micro.f1:.2f}" if result else ""
+        self._tell_epoch(record, {o.name: r for o, r in zip(self.outputs, results, strict=True) if r}, better)
+
+    def _tell_epoch(self, record: dict[str, Any], results: dict[str, Result], better: Sequence[Output]) -> None:
+        """An epoch for people, on one line, and for trackers. Where there are two outputs, each has its name."""
+        several = len(self.outputs) > 1
+        micro = {f" {name}" if several else "": result.micro for name, result in results.items()}
+        figures = {f"dev F1{name}": score.f1 for name, score in micro.items()}
+        self.accelerator.log({"loss": record["loss"], **figures}, self.progress.step)
+        dev = "  ".join(
+            f"{name} dev P {score.precision:.2f} R {score.recall:.2f} F1 {score.f1:.2f}".lstrip()
+            for name, score in micro.items()
         )
+        best = "  best so far" if results and better else ""
+        if best and several:
+            best += f": {', '.join(output.name for output in better)}"
         say(
             f"epoch {record['epoch']}/{self.options.epochs}  loss {record['loss']:.4f}  {dev}  "
-            f"{record['sentences_per_second']:.0f} sentences/s" + ("  best so far" if result and better else "")
+            f"{record['sentences_per_second']:.0f} sentences/s{best}"
         )
 
     def _write_curve(self) -> None:
         lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in self.progress.curve)
         (self.folder / CURVE).write_text(lines, encoding="utf-8")
-        (self.folder / "README.md").write_text(model_card(self.run, self.bare, self.progress), encoding="utf-8")
+        for output in self.outputs:
+            card = model_card(self.run, output.model, self.progress, output.name)
+            (output.folder / "README.md").write_text(card, encoding="utf-8")
 
     def _is_stopping(self) -> bool:
         """Whether dev has not got better for `patience` epochs; all processes agree with the main one."""
-        late = self.progress.epoch - self.progress.best_epoch
+        late = self.progress.epoch - max(best.best_epoch for best in self.progress.bests)
         stopping = bool(self.dev and self.options.patience and late >= self.options.patience)
         answer = torch.tensor([int(stopping and self.main)], device=self.accelerator.device)
         stopping = bool(self.accelerator.reduce(answer, reduction="sum").item())
@@ -343,7 +417,7 @@ def not_finite(parts: Loss, step: int, which: Sequence[int]) -> str:
     return f"the loss is not finite ({said}) {where}; lower training.encoder_lr and training.head_lr"
 
 
-def make_optimizer(model: SpanloomModel, run: Run) -> torch.optim.Optimizer:
+def make_optimizer(model: Bundle, run: Run) -> torch.optim.Optimizer:
     """AdamW with two learning rates; biases and layer norms do not decay."""
     groups = []
     for named, rate in zip(model.parameter_groups(), (run.encoder_lr(), run.training.head_lr), strict=True):
@@ -365,15 +439,23 @@ def set_rates(optimizer: torch.optim.Optimizer, step: int, steps: int, warmup: f
 
 def score(recogniser: Recogniser, sentences: Sequence[Sentence]) -> Result:
     """The scores of a model on sentences with gold mentions."""
-    recogniser.model.train(False)
-    scorer = Scorer()
-    for sentence, mentions in zip(sentences, recogniser.sentences(sentences), strict=True):
-        scorer.add(sentence.mentions, mentions)
-    return scorer.result()
+    (result,) = score_together([recogniser], sentences)
+    return result
 
 
-def tell_unreachable(training: Sequence[Sentence], scheme: Scheme) -> None:
-    """Says how much of the gold this head can never learn, and why; more aloud where it is much."""
+def score_together(recognisers: Sequence[Recogniser], sentences: Sequence[Sentence]) -> list[Result]:
+    """The scores of each of several models with one encoder, which reads each sentence once."""
+    for recogniser in recognisers:
+        recogniser.model.train(False)
+    scorers = [Scorer() for _ in recognisers]
+    for sentence, found in zip(sentences, together(recognisers, sentences), strict=True):
+        for scorer, mentions in zip(scorers, found, strict=True):
+            scorer.add(sentence.mentions, mentions)
+    return [scorer.result() for scorer in scorers]
+
+
+def tell_unreachable(training: Sequence[Sentence], scheme: Scheme, head: str) -> None:
+    """Says how much of the gold a head can never learn, and why; more aloud where it is much."""
     lost = Tally()
     draw = torch.Generator().manual_seed(0)
     for sentence in training:
@@ -382,7 +464,7 @@ def tell_unreachable(training: Sequence[Sentence], scheme: Scheme) -> None:
     gold = sum(len(sentence.mentions) for sentence in training)
     if lost.total():
         tell = warn if lost.total() > UNREACHABLE * gold else say
-        tell(f"{lost.total() / gold:.1%} of the gold cannot be learned by this head: {'; '.join(lost.lines())}")
+        tell(f"{lost.total() / gold:.1%} of the gold cannot be learned by {head}: {'; '.join(lost.lines())}")
 
 
 def save_model(model: SpanloomModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

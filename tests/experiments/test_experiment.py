@@ -92,6 +92,40 @@ def test_what_was_predicted_scores_as_told(spanloom: Run, tmp_path: Path) -> Non
     assert json.loads(scored.stdout)["micro"] == run["scores"]["micro"]
 
 
+BUNDLE = """[systems.host]
+head = "span"
+bundle = "tagger"
+partner_name = "partner"
+options = { head = { max_length = 3 } }
+"""
+
+
+def test_a_bundle_is_trained_once_and_gives_two_rows(spanloom: Run, tmp_path: Path) -> None:
+    """Stopped between them, it goes on with the second."""
+    ran = spanloom("experiment", plan(tmp_path, "[1]", BUNDLE), "--out", "out", **ALONE)
+    assert ran.returncode == 0, ran.stderr
+    assert "3 runs, 0 of them done" in ran.stderr
+    assert ran.stderr.count("epoch 1/2  loss") == 2
+    assert not list((tmp_path / "out" / "working").glob("*"))
+    rows = [line.split(" | ")[1] for line in ran.stdout.splitlines()[2:5]]
+    assert rows == ["softmax", "host", "partner"]
+    done = {each["system"]: each for each in lines(tmp_path / "out")}
+    assert (done["host"].get("decode"), done["partner"]["decode"]) == (None, "tagger")
+    assert done["host"]["bundle"] == done["partner"]["bundle"] == "tagger"
+    assert done["host"]["predictions"] != done["partner"]["predictions"]
+
+    runs = tmp_path / "out" / "runs.jsonl"
+    whole = runs.read_bytes()
+    runs.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    again = spanloom("experiment", plan(tmp_path, "[1]", BUNDLE), "--out", "out", **ALONE)
+    assert again.returncode == 0, again.stderr
+    assert "3 runs, 2 of them done" in again.stderr
+    assert again.stdout.count("\n") == ran.stdout.count("\n")
+    scores = [each["scores"]["micro"] for each in lines(tmp_path / "out")]
+    assert scores == [each["scores"]["micro"] for each in done.values()]
+    assert again.stdout.splitlines()[4].split(" | ")[-3:] == ran.stdout.splitlines()[4].split(" | ")[-3:]
+
+
 def test_a_folder_of_something_else_is_left_alone(spanloom: Run, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
@@ -114,6 +148,17 @@ def test_a_run_that_fails_is_told_and_the_others_are_done(spanloom: Run, tmp_pat
     assert ran.returncode == 1
     assert "1 of 2 runs failed; the table lacks them: wild on corpus, seed 1: the loss is not finite" in ran.stderr
     assert [each["system"] for each in lines(tmp_path / "out")] == ["softmax"]
+
+
+def test_a_bundle_that_fails_is_tried_once(spanloom: Run, tmp_path: Path) -> None:
+    wild = BUNDLE.replace("head = { max", "training = { encoder_lr = 1e30, head_lr = 1e30 }, head = { max")
+    ran = spanloom(
+        "experiment", plan(tmp_path, "[1]", wild), "--out", "out", "--only", "host", "--only", "partner", **ALONE
+    )
+    assert ran.returncode == 1
+    assert "2 of 2 runs failed; the table lacks them: host on corpus, seed 1: the loss is not finite" in ran.stderr
+    assert "partner on corpus, seed 1: it is the partner of host" in ran.stderr
+    assert ran.stderr.count("failed: the loss") == 1
 
 
 @pytest.mark.parametrize("line", ["{", "7", '{"system": "a"}'])

@@ -155,6 +155,87 @@ def test_a_wrong_plan_is_refused_in_one_line(old: str, new: str, says: str, tmp_
     assert "\n" not in str(refused.value)
 
 
+BUNDLES = """
+corpora = ["sample:flat"]
+seeds = [1, 2]
+[baseline]
+BL-SeqNER = "SeqNER"
+[options]
+encoder = { name = "minilm" }
+[systems.SeqNER]
+head = "tagger"
+[systems.BL-SpanNER]
+head = "span"
+preset = "wnut17"
+bundle = "tagger"
+alpha = 0.3
+partner_name = "BL-SeqNER"
+options = { partner = { crf = true } }
+[systems.sweep]
+head = "span"
+bundle = "tagger"
+grid = { alpha = [0, 0.1, 0.9], partner = { tags = ["bio", "bilou"] } }
+"""
+
+
+def test_a_bundle_is_two_systems_of_one_training(tmp_path: Path) -> None:
+    trials = [trial for trial in read_plan(written(tmp_path, BUNDLES)).trials if trial.seed == 1]
+    by_name = {trial.system: trial for trial in trials}
+    host, partner = by_name["BL-SpanNER"], by_name["BL-SeqNER"]
+    assert host.run is partner.run
+    assert host.training == partner.training == host.name
+    assert (host.decode, partner.decode) == (None, "tagger")
+    assert host.identity != partner.identity
+    assert host.name != partner.name
+    assert host.run.partner is not None
+    assert (host.run.partner.alpha, host.run.partner.options.crf) == (0.3, True)
+    assert host.run.head_options.max_length == 6
+    swept = [name for name in by_name if name.startswith("sweep")]
+    assert swept == [
+        *("sweep alpha=0 tags=bio", "sweep alpha=0 tags=bilou"),  # where the partner is not trained
+        *(
+            f"sweep{of} alpha={alpha} tags={tags}"
+            for alpha in (0.1, 0.9)
+            for tags in ("bio", "bilou")
+            for of in ("", " (tagger)")
+        ),
+    ]
+    assert len({trial.training for trial in trials}) == 1 + 1 + 6
+    assert [trial.decode for trial in only(read_plan(written(tmp_path, BUNDLES)), ["BL-SeqNER"]).trials] == [
+        "tagger"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('bundle = "tagger"\nalpha', "alpha", "systems.BL-SpanNER.partner_name: there is no partner"),
+        ('bundle = "tagger"\ngrid', "grid", "system sweep alpha=0 tags=bio: alpha 0 weighs two heads"),
+        ('partner_name = "BL-SeqNER"', 'partner_name = "SeqNER"', "two systems are called 'SeqNER'"),
+        ("alpha = 0.3", "alpha = 1", "system BL-SpanNER: alpha 1 leaves span untrained"),
+        ("alpha = 0.3", 'alpha = "0.3"', "systems.BL-SpanNER.alpha must be a number"),
+        ("alpha = 0.3", "alpha = true", "alpha cannot be True"),
+        ("[0, 0.1, 0.9]", "0.1", "systems.sweep.grid.alpha must be a list of values"),
+        ("[0, 0.1, 0.9]", "[2]", "system sweep alpha=2 tags=bio: alpha 2: a share"),
+        ("crf = true", "crff = true", "did you mean partner.crf?"),
+        ('BL-SeqNER = "SeqNER"', 'BL-SeqNER = "SecNER"', "baseline 'SecNER' is no system; did you mean SeqNER?"),
+        ('BL-SeqNER = "SeqNER"', "BL-SeqNER = 3", "baseline 3 is no system"),
+        (
+            'head = "tagger"\n',
+            'head = "tagger"\noptions = { partner = { crf = true } }\n',
+            "system SeqNER: partner.crf: there is no",
+        ),
+    ],
+    ids=str,
+)
+def test_a_wrong_bundle_is_refused_in_one_line(old: str, new: str, says: str, tmp_path: Path) -> None:
+    assert old in BUNDLES
+    with pytest.raises(InputError) as refused:
+        read_plan(written(tmp_path, BUNDLES.replace(old, new)))
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 def test_a_plan_may_lie_where_its_results_go(tmp_path: Path) -> None:
     """The copy in an experiment's folder is a plan, too."""
     plan = read_plan(written(tmp_path, PLAN))

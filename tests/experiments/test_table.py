@@ -31,7 +31,7 @@ def record(system: str, seed: int, predictions: str, **changes: Any) -> Record:
     return {**made, "sentences_per_second": [30.0, 50.0], "predictions": predictions, **changes}
 
 
-def rows(records: list[Record], baseline: str | None) -> list[dict[str, str]]:
+def rows(records: list[Record], baseline: str | dict[str, str] | None) -> list[dict[str, str]]:
     text = table(records, baseline, lambda _: iter(GOLD), lambda record: iter(PREDICTED[record["predictions"]]))
     lines = [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines() if line.startswith("|")]
     return [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]
@@ -59,6 +59,13 @@ def test_the_difference_to_the_baseline_has_an_interval() -> None:
     low, high = (float(each) for each in good["95 %"].split(" to "))
     assert 0 < low < difference < high
     assert float(good["p"]) < 0.01
+
+
+def test_systems_may_have_baselines_of_their_own() -> None:
+    records = [record(system, 1, predictions) for system, predictions in (("a", "bad"), ("b", "good"), ("c", "good"))]
+    a, b, c = rows(records, {"b": "a", "c": "b"})
+    (expected,) = (each["to a"] for each in rows(records, "a")[1:2])
+    assert [each["to its baseline"] for each in (a, b, c)] == ["", f"{expected} (a)", "+0.00 (b)"]
 
 
 def test_only_seeds_that_both_have_are_compared() -> None:

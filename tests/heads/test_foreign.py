@@ -93,6 +93,19 @@ head = "word"
     assert "| corpus | word | 1 |" in ran.stdout
 
 
+def test_a_foreign_head_bundles(installed: Run, tmp_path: Path) -> None:
+    made = installed(
+        *("train", engine.corpus(), "--encoder", engine.encoder(), "--epochs", "1", "--limit", "8", "--out", "run"),
+        *("--head", "span", "--bundle", "word", "--set", "partner.hidden=8"),
+    )
+    assert made.returncode == 0, made.stderr
+    assert "of the gold cannot be learned by word: " in made.stderr
+    scored = installed("evaluate", "run", engine.corpus() / "test.jsonl", "--decode", "word", "--json")
+    assert scored.returncode == 0, scored.stderr
+    config = json.loads((tmp_path / "run" / "outputs" / "word" / "config.json").read_text())
+    assert (config["head"], config["head_options"]["hidden"]) == ("word", 8)
+
+
 def test_without_its_package_the_head_is_refused_by_name(spanloom: Run, installed: Run) -> None:
     arguments = (
         "train",

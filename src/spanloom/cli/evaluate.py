@@ -9,6 +9,7 @@ itself, blanks apart, may not. Gold that a model cannot express stays in the den
 
 examples
   spanloom evaluate runs/b corpus/test.jsonl --json
+  spanloom evaluate runs/bl corpus/test.jsonl --decode tagger
   spanloom evaluate gold-brat predicted.jsonl
 """
 
@@ -56,7 +57,12 @@ def run(args: argparse.Namespace) -> int:
         predicted: Iterable[Document] = ner.documents(words)
         names = str(args.file), str(args.folder)
     else:
-        given = {"--set": args.set or None, "--precision": args.precision, "--batch-words": args.batch_words}
+        given = {
+            "--decode": args.decode,
+            "--set": args.set or None,
+            "--precision": args.precision,
+            "--batch-words": args.batch_words,
+        }
         idle = [name for name, value in given.items() if value is not None]
         if idle:
             raise InputError(f"{', '.join(idle)}: for a model, and two files are compared here; leave it out")

@@ -16,6 +16,11 @@ a plan
   [systems.span]
   head = "span"
   grid = { head = { representation = ["boundary", "pooling", "hybrid"] } }
+  [systems.BL-SpanNER]
+  head = "span"
+  bundle = "tagger"                      # trained once, two rows
+  partner_name = "BL-SeqNER"
+  grid = { alpha = [0.1, 0.5] }          # or alpha = 0.1
 
 examples
   spanloom experiment plan.toml --out experiments/first

@@ -14,6 +14,7 @@ formats
 examples
   spanloom predict runs/b notes.txt
   spanloom predict runs/b notes/*.txt --format brat --output notes-brat
+  spanloom predict runs/bl notes.txt --decode tagger
   cat notes.txt | spanloom predict runs/b - --lines --threshold 0.8
 """
 
@@ -33,6 +34,7 @@ from spanloom.document import Document
 from spanloom.errors import InputError, Tally
 from spanloom.formats.files import BOM, can_write, read_lines, read_text, replacing
 from spanloom.options import check_prediction, parse_sets
+from spanloom.runs import output_folder
 
 if TYPE_CHECKING:
     from spanloom.predictor import Recogniser
@@ -56,6 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def configure_model(parser: argparse.ArgumentParser) -> None:
     """What every command that uses a model has."""
+    parser.add_argument(
+        "--decode", metavar="NAME", help="of two heads that were trained together, the one to decode with"
+    )
     parser.add_argument("--precision", metavar="P", help="auto, fp32 or bf16 (default: auto)")
     parser.add_argument("--batch-words", metavar="N", type=int, help="work in one batch (default: 1024)")
     parser.add_argument("--set", metavar="head.O=V", action="append", default=[], help="an option of decoding")
@@ -97,10 +102,11 @@ def load_recogniser(args: argparse.Namespace, threshold: float = 0.0) -> Recogni
     refuse_unfinished(args.folder)
     if not (args.folder / "config.json").is_file():
         raise InputError("is no model folder: config.json is missing", args.folder)
+    folder = output_folder(args.folder, args.decode)
 
     from spanloom.predictor import load
 
-    return load(args.folder, options=decode, threshold=threshold, precision=precision, batch_words=batch_words)
+    return load(folder, options=decode, threshold=threshold, precision=precision, batch_words=batch_words)
 
 
 def refuse_unfinished(folder: Path) -> None:

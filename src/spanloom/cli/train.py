@@ -5,11 +5,16 @@ or a sample that comes with Spanloom (sample:flat, sample:nested, sample:mixed).
 for its words where a file has vectors of words (encoder.word_vectors).
 
 Options are named section.option; a preset holds a paper's values, or is a TOML file of your own
-with tables [encoder], [head] and [training]. --set is the strongest. See them all: --options.
+with tables [encoder], [head], [partner] and [training]. --set is the strongest. See them all: --options.
+
+--bundle trains a second head on the same encoder, its partner; --alpha is the weight of the tagger's loss, the
+other's is the rest (of two heads neither or both of which are taggers, it is the partner's). Each is kept at its
+best: evaluate, predict and sweep decode with the partner when told --decode NAME.
 
 examples
   spanloom train sample:flat --out runs/first
   spanloom train corpus --head tagger --set head.crf=true --seed 2 --epochs 5 --out runs/crf
+  spanloom train corpus --head span --bundle tagger --alpha 0.1 --set partner.crf=true --out runs/bl
   spanloom train corpus --encoder bert-base-cased --set encoder.lstm=256 --preset mine.toml --out runs/b
   spanloom train --resume runs/b
   ACCELERATE_USE_CPU=true torchrun --nproc_per_node 2 -m spanloom train corpus --out runs/two
@@ -20,12 +25,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spanloom.console import say
 from spanloom.corpus import find_corpus
 from spanloom.errors import InputError
 from spanloom.options import parse_sets, spelt
+from spanloom.runs import SECTIONS, check_bundle
+
+if TYPE_CHECKING:
+    from spanloom.heads.base import Family
 
 FLAGS = ("epochs", "precision", "limit", "seed")
 """Options of training that have a flag of their own."""
@@ -35,6 +44,8 @@ HEAD = "tagger"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("corpus", metavar="CORPUS", nargs="?", help="what to learn from")
     parser.add_argument("--head", metavar="NAME", help=f"the family of heads (default: {HEAD})")
+    parser.add_argument("--bundle", metavar="NAME", help="a second head, trained on the same encoder")
+    parser.add_argument("--alpha", metavar="A", help="weight of the sequence side's loss in a bundle (default: 0.1)")
     parser.add_argument("--preset", metavar="NAME", help="a paper's values, or a .toml file")
     parser.add_argument("--encoder", metavar="NAME", help="a short name (minilm, mpnet), a folder, or a hub name")
     parser.add_argument("--epochs", metavar="N", help="times that all sentences are seen")
@@ -49,7 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.options:
-        _list_options(args.head or HEAD)
+        check_bundle(args.head or HEAD, args.bundle, args.alpha)
+        _list_options(args.head or HEAD, args.bundle)
         return 0
     if args.resume is not None:
         return _resume(args)
@@ -61,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     folder: Path = args.out
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError("exists already; name another folder, or go on with --resume", folder)
-    sets = parse_sets(args.set, ("encoder", "head", "training"))
-    flags: dict[str, dict[str, Any]] = {"encoder": {}, "head": {}, "training": {}}
+    sets = parse_sets(args.set, SECTIONS)
+    flags: dict[str, dict[str, Any]] = {"encoder": {}, "training": {}}
     if args.encoder is not None:
         flags["encoder"]["name"] = args.encoder
     for name in FLAGS:
@@ -71,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
     from spanloom.runs import resolve
 
-    resolved = resolve(args.corpus, args.head or HEAD, args.preset, [flags, sets])
+    resolved = resolve(args.corpus, args.head or HEAD, args.preset, [flags, sets], args.bundle, args.alpha)
 
     from spanloom.encoder.language_models import locate
 
@@ -85,7 +97,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _resume(args: argparse.Namespace) -> int:
     further = {"CORPUS": args.corpus, "--set": args.set or None}
-    further |= {f"--{name}": getattr(args, name) for name in (*FLAGS, "out", "preset", "encoder", "head")}
+    further |= {
+        f"--{name}": getattr(args, name) for name in (*FLAGS, "out", "preset", "encoder", "head", "bundle", "alpha")
+    }
     given = [name for name, value in further.items() if value is not None]
     if given:
         raise InputError(f"--resume goes on with what was decided at the start; leave out {', '.join(given)}")
@@ -103,21 +117,33 @@ def _train(resolved: Any, folder: Path, resume: bool) -> int:
     from spanloom.training import train
 
     progress = train(resolved, folder, resume)
-    if progress.best_f1 >= 0:
-        say(f"best: epoch {progress.best_epoch}, dev F1 {progress.best_f1:.2f}")
+    heads: list[str] = list(resolved.weights)
+    for name, best in zip(heads, progress.bests, strict=False):
+        if best.best_f1 >= 0:
+            of = f" of {name}" if len(heads) > 1 else ""
+            say(f"best{of}: epoch {best.best_epoch}, dev F1 {best.best_f1:.2f}")
     say(f"{folder} holds the model; next: spanloom predict {folder} YOUR-TEXT.txt")
+    for partner in heads[1:]:
+        say(f"it holds that of {partner}, too: spanloom predict {folder} YOUR-TEXT.txt --decode {partner}")
     return 0
 
 
-def _list_options(head: str) -> None:
+def _list_options(head: str, partner: str | None) -> None:
     from spanloom.encoder.options import EncoderOptions
     from spanloom.heads import family_of
     from spanloom.options import TrainingOptions
 
     family = family_of(head)
-    for section, kind in (("encoder", EncoderOptions), ("head", family.options), ("training", TrainingOptions)):
+    listed: list[tuple[str, type[Any], Family, str]] = [
+        ("encoder", EncoderOptions, family, "encoder"),
+        ("head", family.options, family, "head"),
+        ("training", TrainingOptions, family, "training"),
+    ]
+    if partner is not None:
+        other = family_of(partner)
+        listed.insert(2, ("partner", other.options, other, "head"))
+    for section, kind, of, spelt_as in listed:
         for option in dataclasses.fields(kind):
-            name = f"{section}.{option.name}"
-            default = spelt(family.defaults.get(name, option.default))
-            print(f"{f'{name}={default}':32}  {option.metadata.get('help', '')}")
+            default = spelt(of.defaults.get(f"{spelt_as}.{option.name}", option.default))
+            print(f"{f'{section}.{option.name}={default}':32}  {option.metadata.get('help', '')}")
     print(f"presets of {head}: {', '.join(family.presets) or 'none'}")

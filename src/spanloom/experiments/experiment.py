@@ -3,7 +3,7 @@
 What lies in its folder:
 
     plan.toml       the plan as it was run last
-    runs.jsonl      a line a run: what it was, scores, seconds
+    runs.jsonl      a line a run: what it was, scores, seconds; a bundle is two, of one training
     predictions/    what each run found in the split that is scored, as lines of text with fragments
     table.md        the table
     working/        the run that is on its way, to be resumed; with `keep_models` also those that are done
@@ -43,9 +43,9 @@ class Experiment:
 
     def record_of(self, trial: Trial) -> Record | None:
         """What a training gave; None if it has not been done. Records of earlier versions do not tell their data."""
-        wanted = trial.identity
+        wanted = {"bundle": None, "alpha": None, "decode": None, **trial.identity}
         for record in self.done:
-            same = all(record[name] == value for name, value in wanted.items())
+            same = all(record.get(name) == value for name, value in wanted.items())
             if same and record.get("data", trial.data) == trial.data:
                 return {**record, "system": trial.system}
         return None
@@ -54,15 +54,20 @@ class Experiment:
         """Does what is left to do, and gives the table."""
         left = [trial for trial in self.plan.trials if self.record_of(trial) is None]
         say(f"{len(self.plan.trials)} runs, {len(self.plan.trials) - len(left)} of them done")
-        failed = []
+        failed, broken = [], set()
         for number, trial in enumerate(left, 1):
             if self.record_of(trial) is not None:  # two systems may turn out to be one
                 continue
-            say(f"run {number} of {len(left)}: {trial.system} on {trial.corpus}, seed {trial.seed}")
+            told = f"{trial.system} on {trial.corpus}, seed {trial.seed}"
+            if trial.training in broken:
+                failed.append(f"{told}: it is the partner of {trial.partner_of}")
+                continue
+            say(f"run {number} of {len(left)}: {told}")
             try:
                 record = self._do(trial)
             except WorkFailed as error:
-                failed.append(f"{trial.system} on {trial.corpus}, seed {trial.seed}: {error}")
+                failed.append(f"{told}: {error}")
+                broken.add(trial.training)
                 say(f"failed: {error}")
                 continue
             micro = record["scores"]["micro"]
@@ -78,7 +83,7 @@ class Experiment:
         from spanloom.predictor import load
         from spanloom.training import train
 
-        working = self.folder / WORKING / trial.name
+        working = self.folder / WORKING / trial.training
         began = time.perf_counter()
         if not is_finished(working):
             started = (working / RUN).is_file()
@@ -88,12 +93,13 @@ class Experiment:
         curve = [json.loads(line) for line in (working / CURVE).read_text(encoding="utf-8").splitlines()]
         tally = Tally()
         predictions = self.folder / PREDICTIONS / f"{trial.name}.jsonl"
-        ner = load(working, precision=trial.run.training.precision)
+        ner = load(working, trial.decode, precision=trial.run.training.precision)
         began_scoring = time.perf_counter()
         formats.write(ner.documents(self._gold(trial, tally)), predictions, "fragments", tally)
         scored = time.perf_counter() - began_scoring
         found = compare(self._gold(trial, Tally()), formats.read(predictions, Tally()), trial.corpus, str(predictions))
-        dev = [epoch["dev"]["f1"] for epoch in curve if epoch["dev"]]
+        told = [epoch["outputs"][trial.decode] if trial.decode else epoch for epoch in curve]
+        dev = [epoch["dev"]["f1"] for epoch in told if epoch["dev"]]
         tally.update(ner.lost)
         record: Record = {
             "system": trial.system,
@@ -103,7 +109,7 @@ class Experiment:
             "preset": trial.run.preset,
             "dev_f1": max(dev) if dev else None,
             "scores": found.as_dict(tally.counts, scored),
-            "lost_in_training": curve[0]["lost"],
+            "lost_in_training": told[0]["lost"],
             "epochs": len(curve),
             "sentences_per_second": [epoch["sentences_per_second"] for epoch in curve],
             "seconds": round(time.perf_counter() - began, 1),
@@ -112,7 +118,8 @@ class Experiment:
         }
         append_record(self.folder / RUNS, record)
         self.done.append(record)
-        if not self.keep_models:
+        waiting = (each for each in self.plan.trials if each.training == trial.training)
+        if not self.keep_models and all(self.record_of(each) for each in waiting):
             shutil.rmtree(working)
         return record
 

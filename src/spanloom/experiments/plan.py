@@ -20,7 +20,18 @@ A plan is a TOML file; paths in it start from its own folder:
     options = { training = { head_lr = 5e-4 } }
     grid = { head = { representation = ["boundary", "pooling", "hybrid"] } }
 
-A grid makes a system of each of its points.
+    [systems.BL-SpanNER]
+    head = "span"
+    bundle = "tagger"                 # a second head on the same encoder: one training, two systems
+    partner_name = "BL-SeqNER"        # what the second is called (else "BL-SpanNER (tagger)")
+    options = { partner = { crf = true } }
+    grid = { alpha = [0.1, 0.5] }     # or alpha = 0.1
+
+A grid makes a system of each of its points. Where systems have baselines of their own, a table names them:
+
+    [baseline]
+    BL-SpanNER = "SpanNER"
+    BL-SeqNER = "SeqNER"
 """
 
 from __future__ import annotations
@@ -37,27 +48,37 @@ from spanloom.corpus import SAMPLE, SPLITS, find_corpus
 from spanloom.encoder.language_models import locate
 from spanloom.errors import InputError
 from spanloom.options import nearest, read_tables, spelt
-from spanloom.runs import SECTIONS, Run, resolve
+from spanloom.runs import SECTIONS, Run, Values, resolve
 
-KINDS: dict[type, str] = {list: "a list", str: "a text", dict: "a table"}
-PLAN_KEYS: dict[str, type] = {
+NUMBER, NAMES = (int, float), (str, dict)
+KINDS: dict[Any, str] = {list: "a list", str: "a text", dict: "a table", NUMBER: "a number", NAMES: "a text or a table"}
+PLAN_KEYS: dict[str, Any] = {
     "corpora": list,
     "seeds": list,
     "score": str,
-    "baseline": str,
+    "baseline": NAMES,
     "lengths": list,
     "options": dict,
     "systems": dict,
 }
-SYSTEM_KEYS: dict[str, type] = {"head": str, "preset": str, "options": dict, "grid": dict}
+SYSTEM_KEYS: dict[str, Any] = {
+    "head": str,
+    "preset": str,
+    "bundle": str,
+    "alpha": NUMBER,
+    "partner_name": str,
+    "options": dict,
+    "grid": dict,
+}
 
-Values = dict[str, dict[str, Any]]
-"""Options by section."""
+
+ALPHA_AXIS = ("", "alpha")
+"""A grid's axis that is no option of a section."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One training of the plan."""
+    """One row's share of the plan: what a training gives, and of a bundle's, what one of its heads does."""
 
     system: str
     corpus: str
@@ -66,28 +87,49 @@ class Trial:
     split: str
     data: str
     """A digest of what its corpus holds: another corpus may have the same name."""
+    partner_of: str | None = None
+    """The system whose training's partner it is, if any."""
+
+    @property
+    def decode(self) -> str | None:
+        """The head that it decodes with, where that is not the training's own."""
+        return self.run.partner.head if self.partner_of is not None and self.run.partner is not None else None
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes two trainings the same, wherever the corpus lies; names of systems do not count."""
-        options: dict[str, Any] = self.run.as_dict()["options"]
-        found: dict[str, Any] = json.loads(json.dumps(options))
-        return {"corpus": self.corpus, "head": self.run.head, "score": self.split, "options": found}
+        """What makes two of them the same, wherever the corpus lies; names of systems do not count."""
+        return {**self._training, **({"decode": self.decode} if self.decode else {})}
+
+    @property
+    def _training(self) -> dict[str, Any]:
+        """What makes two trainings the same."""
+        told: dict[str, Any] = json.loads(json.dumps(self.run.as_dict()))
+        decided: dict[str, Any] = {name: told[name] for name in ("head", "bundle", "alpha", "options") if name in told}
+        return {"corpus": self.corpus, "score": self.split, **decided}
 
     @property
     def name(self) -> str:
-        """A file's name that no other training has."""
-        digest = blake2b(json.dumps([self.identity, self.data], sort_keys=True).encode(), digest_size=4).hexdigest()
-        readable = "".join(c if c.isalnum() else "-" for c in f"{self.corpus} {self.system} {self.seed}")
+        """A file's name that no other of them has."""
+        return self._named(self.system, self.identity)
+
+    @property
+    def training(self) -> str:
+        """A folder's name that no other training has."""
+        return self._named(self.partner_of or self.system, self._training)
+
+    def _named(self, system: str, identity: dict[str, Any]) -> str:
+        digest = blake2b(json.dumps([identity, self.data], sort_keys=True).encode(), digest_size=4).hexdigest()
+        readable = "".join(c if c.isalnum() else "-" for c in f"{self.corpus} {system} {self.seed}")
         return f"{readable[:80]}-{digest}"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All trainings of an experiment, resolved, in the order in which they are done."""
+    """All that an experiment trains, resolved, in the order in which it is done."""
 
     file: Path
-    baseline: str | None
+    baseline: str | dict[str, str] | None
+    """The system that the others are compared with, or that of each that is compared."""
     trials: tuple[Trial, ...]
     lengths: tuple[int, ...] = ()
     """Where groups of entities by length begin, in words."""
@@ -109,8 +151,6 @@ def read_plan(file: Path) -> Plan:
     if not systems:
         raise InputError("names no systems: a table [systems.NAME] with its head is expected", file)
     baseline = found.get("baseline")
-    if baseline is not None and baseline not in systems:
-        raise InputError(f"baseline {baseline!r} is no system{nearest(baseline, systems, '')}", file)
     lengths = found.get("lengths", [])
     whole = all(isinstance(length, int) and not isinstance(length, bool) and length >= 1 for length in lengths)
     if not whole or sorted(set(lengths)) != lengths:
@@ -124,11 +164,15 @@ def read_plan(file: Path) -> Plan:
     # seed by seed, so that a table of all systems is there as early as can be
     for seed, (label, place), (name, system) in product(seeds, places.items(), systems.items()):
         try:
-            layers = [general, system["options"], {"training": {"seed": seed}}]
-            run = resolve(place, system["head"], system["preset"], [_placed(layer, file) for layer in layers])
+            layers = [general, system.options, {"training": {"seed": seed}}]
+            given = [_placed(layer, file) for layer in layers]
+            run = resolve(place, system.head, system.preset, given, system.bundle, system.alpha)
         except InputError as error:
             raise InputError(f"system {name}: {error}", file) from None
         trials.append(Trial(name, label, seed, run, split, data[label]))
+        if len(run.weights) > 1:
+            trials.append(replace(trials[-1], system=system.partner_name, partner_of=name))
+    _check_names(trials, baseline, file)
     for encoder in {trial.run.encoder.name for trial in trials}:
         locate(encoder)
     for vectors in {trial.run.encoder.vectors_file for trial in trials} - {""}:
@@ -138,7 +182,20 @@ def read_plan(file: Path) -> Plan:
     return Plan(file, baseline, tuple(trials), tuple(lengths))
 
 
-def _check(table: Mapping[str, Any], keys: Mapping[str, type], file: Path, where: str) -> None:
+def _check_names(trials: Sequence[Trial], baseline: str | Mapping[str, str] | None, file: Path) -> None:
+    """Each row has a name of its own, and baselines name some of them."""
+    names = list(dict.fromkeys((trial.system, trial.partner_of) for trial in trials))
+    known = [name for name, _ in names]
+    for name in known:
+        if known.count(name) > 1:
+            raise InputError(f"two systems are called {name!r}; partner_name gives a partner another name", file)
+    pairs = {} if baseline is None else {baseline: baseline} if isinstance(baseline, str) else baseline
+    for name in (each for pair in pairs.items() for each in pair):
+        if name not in known:
+            raise InputError(f"baseline {name!r} is no system{nearest(str(name), known, '')}", file)
+
+
+def _check(table: Mapping[str, Any], keys: Mapping[str, Any], file: Path, where: str) -> None:
     for name, value in table.items():
         if name not in keys:
             raise InputError(f"{where}{name} is nothing that a plan has{nearest(name, keys, '')}", file)
@@ -146,7 +203,19 @@ def _check(table: Mapping[str, Any], keys: Mapping[str, type], file: Path, where
             raise InputError(f"{where}{name} must be {KINDS[keys[name]]}", file)
 
 
-def _systems(tables: Mapping[str, Any], file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is trained under a name, wherever and with whatever seed."""
+
+    head: str
+    preset: str | None
+    bundle: str | None
+    alpha: float | None
+    partner_name: str
+    options: Values
+
+
+def _systems(tables: Mapping[str, Any], file: Path) -> Iterator[tuple[str, System]]:
     """Each system by name; one with a grid is as many as the grid has points."""
     for name, found in tables.items():
         where = f"systems.{name}."
@@ -155,19 +224,32 @@ def _systems(tables: Mapping[str, Any], file: Path) -> Iterator[tuple[str, dict[
         _check(found, SYSTEM_KEYS, file, where)
         if "head" not in found:
             raise InputError(f"systems.{name} has no head", file)
-        options, grid = (_sections(found.get(key, {}), file, where + key) for key in ("options", "grid"))
-        axes = [(section, option, values) for section, each in grid.items() for option, values in each.items()]
-        for section, option, values in axes:
-            if not isinstance(values, list) or not values:
-                raise InputError(f"{where}grid.{section}.{option} must be a list of values", file)
-        for point in product(*(values for *_, values in axes)):
+        bundle = found.get("bundle")
+        if bundle is None and "partner_name" in found:
+            raise InputError(f"{where}partner_name: there is no partner; bundle names one", file)
+        partner = found.get("partner_name", f"{name} ({bundle})")
+        options = _sections(found.get("options", {}), file, f"{where}options")
+        axes = dict(_axes(found.get("grid", {}), file, f"{where}grid"))
+        for values in product(*axes.values()):
+            point = dict(zip(axes, values, strict=True))
+            told = [f"{option}={spelt(value)}" for (_, option), value in point.items()]
+            alpha = point.pop(ALPHA_AXIS, found.get("alpha"))
             own: Values = {section: dict(each) for section, each in options.items()}
-            told = []
-            for (section, option, _), value in zip(axes, point, strict=True):
+            for (section, option), value in point.items():
                 own[section][option] = value
-                told.append(f"{option}={spelt(value)}")
-            system = {"head": found["head"], "preset": found.get("preset"), "options": own}
+            system = System(found["head"], found.get("preset"), bundle, alpha, " ".join([partner, *told]), own)
             yield " ".join([name, *told]), system
+
+
+def _axes(grid: Mapping[str, Any], file: Path, where: str) -> Iterator[tuple[tuple[str, str], list[Any]]]:
+    """Each axis of a grid by its section and option, and its values."""
+    sections = _sections({name: each for name, each in grid.items() if name != ALPHA_AXIS[1]}, file, where)
+    alone = {ALPHA_AXIS: grid[ALPHA_AXIS[1]]} if ALPHA_AXIS[1] in grid else {}
+    of_sections = {(section, option): values for section, each in sections.items() for option, values in each.items()}
+    for axis, values in {**alone, **of_sections}.items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"{where}.{'.'.join(axis).lstrip('.')} must be a list of values", file)
+        yield axis, values
 
 
 def _sections(found: Mapping[str, Any], file: Path, where: str) -> Values:

@@ -29,21 +29,23 @@ COMPARED = (
 
 def table(
     records: Sequence[Record],
-    baseline: str | None,
+    baseline: str | Mapping[str, str] | None,
     gold: Callable[[str], Iterable[Document]],
     found: Callable[[Record], Iterable[Document]],
     lengths: Sequence[int] = (),
 ) -> str:
     """A Markdown table, a row for each corpus and system.
 
-    `gold` reads a corpus's gold again, `found` what a run has predicted; `lengths` are where groups of entities begin.
+    `baseline` is what all other systems are compared with, or what each is. `gold` reads a corpus's gold again, `found`
+    what a run has predicted; `lengths` are where groups of entities begin.
     """
+    told = baseline if isinstance(baseline, str) else "its baseline"
     shapes = [shape for shape in SHAPES if any(record["scores"]["shapes"][shape]["gold"] for record in records)]
     shown = shapes if len(shapes) > 1 else []
     groups = list(grouped({}, lengths))
     heading = ["corpus", "system", "seeds", "dev F1", "P", "R", "F1", *shown, *groups, "sentences/s"]
     if baseline is not None:
-        heading += [f"to {baseline}", "95 %", "p"]
+        heading += [f"to {told}", "95 %", "p"]
     rows = [heading, ["---"] * len(heading)]
     for corpus, systems in _grouped(records).items():
         for name, runs in systems.items():
@@ -60,10 +62,14 @@ def table(
                 row.append(f"{recall} / {f1}")
             row.append(f"{statistics.mean(map(_speed, runs.values())):.0f}")
             if baseline is not None:
-                row += _against(runs, systems.get(baseline, {}) if name != baseline else {}, corpus, gold, found)
+                other = baseline if isinstance(baseline, str) else baseline.get(name, name)
+                compared = _against(runs, systems.get(other, {}) if name != other else {}, corpus, gold, found)
+                if compared[0] and not isinstance(baseline, str):
+                    compared[0] += f" ({other})"
+                row += compared
             rows.append(row)
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    meaning = [MEANING, *([GROUPED] if groups else []), *([COMPARED.format(baseline=baseline)] if baseline else [])]
+    meaning = [MEANING, *([GROUPED] if groups else []), *([COMPARED.format(baseline=told)] if baseline else [])]
     return "\n".join([*lines, "", " ".join(meaning), ""])
 
 

@@ -37,11 +37,16 @@ def names() -> list[str]:
     return list(dict.fromkeys([*MODULES, *_families, *entry_points(group=ENTRY_POINTS).names]))
 
 
+def expect(name: str) -> None:
+    """Refuses what is no head, without loading one."""
+    if name not in names():
+        raise InputError(f"{name!r} is no head{nearest(name, names(), '')}")
+
+
 def family_of(name: str) -> Family:
     """A family by name: one of ours, one that was added with `add_family`, or one that an installed package has."""
     if name not in _families:
-        if name not in names():
-            raise InputError(f"{name!r} is no head{nearest(name, names(), '')}")
+        expect(name)
         if name in MODULES:
             _families[name] = import_module(MODULES[name]).FAMILY
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -92,6 +92,8 @@ class Family:
     head(options, scheme, width) -> Head
     presets        the papers' values, {preset: {"head.option": value, "encoder.option": ..., "training.option": ...}}
     defaults       what this family learns better with than with the general defaults, spelt as in a preset
+    side           whether it labels the words of a sequence, or spans, pairs or sets of them: in a bundle, alpha is the
+                   weight of the sequence
     """
 
     name: str
@@ -101,3 +103,4 @@ class Family:
     head: Any
     presets: Mapping[str, Mapping[str, Any]]
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    side: Literal["sequence", "span"] = "span"

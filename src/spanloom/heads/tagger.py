@@ -153,4 +153,5 @@ FAMILY = Family(
     scheme=TaggerScheme,
     head=TaggerHead,
     presets={name: recipe(row) | {"head.crf": False, "head.tags": "bio"} for name, row in TABLE_2.items()},
+    side="sequence",
 )
