@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -47,6 +47,7 @@ from spanloom.modelcard import model_card
 from spanloom.predictor import Recogniser, resolve_precision
 from spanloom.runs import CURVE, STATE, Run, check_digests, save_run
 from spanloom.segment import Segmenter
+from spanloom.tuning import middle, open_options, settle, tune
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -161,6 +162,12 @@ class Trainer:
         self.bare, self.tokenizer = new_model(
             run.head, run.head_options, run.encoder, types, training, segmenter, seed, words
         )
+        self.open = open_options(run.head, run.head_options)
+        if self.open and not self.dev:
+            chosen = middle(self.open)
+            settle(self.bare, chosen)
+            if self.main:
+                say(f"no dev split to choose by: {told_choice(chosen)}")
         encoder = self.bare.encoder
         digests = {"train": digest_of(training), "dev": digest_of(self.dev or ()), **vectors_digest(encoder)}
         if resume:
@@ -269,6 +276,7 @@ class Trainer:
         if frozen != self.bare.encoder.frozen:
             self.bare.encoder.freeze(frozen)
         set_rates(self.optimizer, self.progress.step, self.steps, self.options.warmup)
+        self.bare.head.progress = self.progress.step / self.steps
         mine = batches[self.accelerator.process_index :: self.accelerator.num_processes]
         spent = 0.0
         for place, which in enumerate(mine):
@@ -292,7 +300,13 @@ class Trainer:
     def _close_epoch(self, record: dict[str, Any]) -> None:
         """Scores dev, keeps the model if it is the best so far, and leaves a state to resume from."""
         progress = self.progress
-        result = score(self.recogniser, self.dev) if self.dev else None
+        chosen: dict[str, float] = {}
+        result: Result | None
+        if self.dev and self.open:
+            chosen, result = tune(self.recogniser, self.dev, self.open)
+            record["chosen"] = chosen
+        else:
+            result = score(self.recogniser, self.dev) if self.dev else None
         record["dev"] = result.micro.as_dict() if result else None
         better = result is None or result.micro.f1 > progress.best_f1
         if better:
@@ -308,7 +322,9 @@ class Trainer:
         )
         say(
             f"epoch {record['epoch']}/{self.options.epochs}  loss {record['loss']:.4f}  {dev}  "
-            f"{record['sentences_per_second']:.0f} sentences/s" + ("  best so far" if result and better else "")
+            + (f"({told_choice(chosen)})  " if chosen else "")
+            + f"{record['sentences_per_second']:.0f} sentences/s"
+            + ("  best so far" if result and better else "")
         )
 
     def _write_curve(self) -> None:
@@ -370,6 +386,10 @@ def score(recogniser: Recogniser, sentences: Sequence[Sentence]) -> Result:
     for sentence, mentions in zip(sentences, recogniser.sentences(sentences), strict=True):
         scorer.add(sentence.mentions, mentions)
     return scorer.result()
+
+
+def told_choice(chosen: Mapping[str, float]) -> str:
+    return ", ".join(f"head.{name}={value:g}" for name, value in chosen.items())
 
 
 def tell_unreachable(training: Sequence[Sentence], scheme: Scheme) -> None:
