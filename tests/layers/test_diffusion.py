@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -86,7 +88,7 @@ def test_the_shared_schedule_cannot_be_changed() -> None:
     ],
 )
 def test_pairs_of_times(times: int, steps: int, stops: list[int]) -> None:
-    assert time_pairs(times, steps) == list(zip(stops[:-1], stops[1:], strict=True))
+    assert time_pairs(times, steps) == list(pairwise(stops))
 
 
 def test_pairs_of_times_are_exact_where_floats_miss() -> None:

@@ -292,7 +292,9 @@ class DiffusionHead(Head):
         self.scheme, size = scheme, width.word
         kind = BoundaryFeatures if options.features == "boundary" else MeanFeatures
         self.features: BoundaryFeatures | MeanFeatures = kind(size, options.dropout)
-        self.places, self.times = NumberEmbedding(size), NumberEmbedding(size)
+        attends = options.layers and (options.self_attention or options.cross_attention)
+        self.places = NumberEmbedding(size) if attends else None
+        self.times = NumberEmbedding(size)
         self.layers = nn.ModuleList(
             SpanLayer(size, options.dropout, options.self_attention, options.cross_attention)
             for _ in range(options.layers)
@@ -306,6 +308,11 @@ class DiffusionHead(Head):
         mask[:, :1] |= ~words.mask.any(1, keepdim=True)
         seen = [cast(SpanLayer, layer).read(vectors) for layer in self.layers]
         return WordsRead(mask, self.features.read(vectors), seen, self.first.read(vectors), self.last.read(vectors))
+
+    def placed(self, spans: Tensor) -> Tensor:
+        """What attentions tell spans [..., K, 2] apart by: [K, d]. Without attentions there is nothing of it."""
+        numbers = torch.arange(spans.shape[-2], device=spans.device)
+        return self.places(numbers) if self.places is not None else numbers[:, None]
 
     def vectors(self, read: WordsRead, spans: Tensor, places: Tensor, times: Tensor) -> Tensor:
         """Spans [B, G, K, 2] at times whose vectors are [..., d] to [B, G, K, d]."""
@@ -329,8 +336,7 @@ class DiffusionHead(Head):
         options, spans = self.scheme.options, targets["spans"]
         n_draws, n_spans = spans.shape[1:3]
         read = self.read(words)
-        places = self.places(torch.arange(n_spans, device=spans.device))
-        vectors = self.vectors(read, spans, places, self.times(targets["times"])[:, :, None]).flatten(1, 2)
+        vectors = self.vectors(read, spans, self.placed(spans), self.times(targets["times"])[:, :, None]).flatten(1, 2)
         pointed, types = self.pointed(read, vectors), wide(self.types(vectors))
         row, span, gold = self.match(pointed, types, targets)
         sentence, at = row.div(n_draws, rounding_mode="floor"), row % n_draws * n_spans + span
@@ -386,7 +392,7 @@ class DiffusionHead(Head):
             apart = (spans.flatten(1, 2)[:, :, None] - gold[:, None]).abs().sum(-1)  # [B, G * K, n]
             costs = costs + weight * apart / targets["size"].clamp(min=1)[:, None, None]
         found = matched(
-            costs.reshape(-1, n_spans, costs.shape[2]),
+            costs.reshape(len(spans) * n_draws, n_spans, gold.shape[1]),
             targets["counts"].repeat_interleave(n_draws),
             options.repeat,
         )
@@ -417,7 +423,7 @@ class DiffusionHead(Head):
         options, sizes = self.scheme.options, words.mask.sum(1, keepdim=True)
         share = signal(options.schedule, options.noise_steps)
         read = self.read(words)
-        places = self.places(torch.arange(options.spans, device=noise.device))
+        places = self.placed(noise)
         pairs = time_pairs(options.noise_steps, options.steps)
         times = self.times(torch.tensor([now for now, _ in pairs], device=noise.device))  # [steps, d]
         points = noise[0]
@@ -514,6 +520,6 @@ FAMILY = Family(
     scheme=DiffusionScheme,
     head=DiffusionHead,
     presets={name: recipe(row) for name, row in PRESETS.items()},
-    defaults={"training.head_lr": 5e-4},
+    defaults={"encoder.lstm": 384, "encoder.lstm_layers": 2, "training.head_lr": 5e-4},
     tuned={"threshold": THRESHOLDS},
 )

@@ -118,7 +118,7 @@ class Attention(nn.Module):
         """[R, L, d] to [R, heads, L, d / heads]."""
         weight, bias = self.inward.weight.chunk(3)[which], self.inward.bias.chunk(3)[which]
         projected = functional.linear(vectors, weight, bias)
-        return projected.view(*projected.shape[:2], self.heads, -1).transpose(1, 2)
+        return projected.view(*projected.shape[:2], self.heads, len(bias) // self.heads).transpose(1, 2)
 
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
         """What queries [R, heads, L, .] find: [R, L, d]."""
@@ -146,7 +146,7 @@ class SpanLayer(nn.Module):
         return (self.across.keys(vectors), self.across.values(vectors)) if self.across is not None else ()
 
     def forward(self, vectors: Tensor, places: Tensor, seen: tuple[Tensor, ...], mask: Tensor) -> Tensor:
-        """Spans [B, G, K, d] with the vectors of their places [K, d], the same."""
+        """Spans [B, G, K, d] to the same; `places` [K, d] tell them apart."""
         shape = vectors.shape
         if self.among is not None:
             flat = vectors.flatten(0, 1)  # the spans of one draw know nothing of those of another
