@@ -18,8 +18,9 @@ from spanloom.training import Trainer, read_split, score
 from spanloom.tuning import middle, open_options, tune
 from tests import engine
 
-HEAD = {"dropout": 0.0, "layers": 0, "spans": 12, "train_spans": 8, "draws": 2, "steps": 2}
-ENCODER = {"lstm": 32, "lstm_layers": 1}
+HEAD = {"dropout": 0.0, "layers": 0, "spans": 12, "train_spans": 8, "draws": 4, "steps": 2}
+ENCODER = {"lstm": 128, "lstm_layers": 1}
+EPOCHS = 10
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,13 +32,13 @@ def one_thread() -> Iterator[None]:
 
 
 def diffusion(folder: Path, head: dict[str, Any] | None = None, **further: Any) -> Any:
-    return engine.trained(folder, ENCODER, {**HEAD, **(head or {})}, family="diffusion", **further)
+    return engine.trained(folder, ENCODER, {**HEAD, **(head or {})}, family="diffusion", head_lr=3e-3, **further)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned") / "run"
-    diffusion(folder, epochs=8)
+    diffusion(folder, epochs=EPOCHS)
     return folder
 
 
@@ -100,7 +101,7 @@ def test_encoder_and_head_run_once(trained: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_resumed_run_ends_with_the_same_weights_and_threshold(trained: Path, tmp_path: Path) -> None:
-    run = engine.run_of(ENCODER, HEAD, family="diffusion", epochs=8)
+    run = engine.run_of(ENCODER, HEAD, family="diffusion", epochs=EPOCHS, head_lr=3e-3)
     trainer = Trainer(run, tmp_path / "run", resume=False)
     seen = []
     for epoch in range(3):
@@ -108,8 +109,8 @@ def test_a_resumed_run_ends_with_the_same_weights_and_threshold(trained: Path, t
         seen.append(trainer.bare.head.progress)
         trainer.progress.epoch += 1
         trainer._close_epoch(record)
-    assert seen == [(trainer.steps * epoch // 8 - 1) / trainer.steps for epoch in (1, 2, 3)]
-    diffusion(tmp_path / "run", epochs=8, resume=True)
+    assert seen == [(trainer.steps * epoch // EPOCHS - 1) / trainer.steps for epoch in (1, 2, 3)]
+    diffusion(tmp_path / "run", epochs=EPOCHS, resume=True)
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / "run" / name).read_bytes() == (trained / name).read_bytes()
 
