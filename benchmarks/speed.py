@@ -307,6 +307,12 @@ class Products(TorchDispatchMode):
         self.shapes: list[tuple[int, int, int, int]] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        if "scaled_dot_product" in function._schema.name:
+            queries, keys = arguments[:2]  # [B, heads, L, d]
+            many, (rows, inner), columns = queries.shape[:2].numel(), queries.shape[2:], keys.shape[2]
+            self.shapes += [(many, rows, inner, columns), (many, rows, columns, inner)]
+        if function._schema.name == "aten::mv":
+            self.shapes.append((1, *arguments[0].shape, 1))
         if function._schema.name in ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm"):
             one, other = [each for each in arguments if isinstance(each, Tensor) and each.dim() > 1][-2:]
             self.shapes.append((*((1,) if one.dim() == 2 else one.shape[:1]), *one.shape[-2:], other.shape[-1]))

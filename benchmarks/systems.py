@@ -13,7 +13,7 @@ from spanloom.runs import Run, resolve
 
 sys.path.append(str(Path(__file__).parents[1]))  # the plain twins are the tests'
 
-from tests.heads import plain_locate_label, plain_w2ner
+from tests.heads import plain_diffusion, plain_locate_label, plain_w2ner
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ SYSTEMS = {
         "w2ner", WIDE, "<= 2.20", encoder=WIDE_ENCODER, twin=plain_w2ner.plain_of, twin_targets=(">= 3", ">= 2")
     ),
     "locate-label": System("locate-label", {}, "<= 1.80", twin=plain_locate_label.plain_of, twin_targets=(">= 4",)),
+    "diffusion": System("diffusion", {}, twin=plain_diffusion.plain_of, twin_targets=(">= 2", ">= 2")),
+    "diffusion-1": System(
+        "diffusion", {"steps": 1, "spans": 30}, twin=plain_diffusion.plain_of, twin_targets=(">= 2", ">= 2")
+    ),
 }
 
 BUNDLES = (("span", "softmax"), ("locate-label", "softmax"), ("w2ner", "span"))

@@ -162,7 +162,8 @@ def test_the_encoder_reads_each_batch_once(tmp_path: Path) -> None:
     assert len(rows) == len(trainer.plans[0])
     rows.clear()
     assert trainer.dev is not None
-    together = training.score_together([output.recogniser for output in trainer.outputs], trainer.dev)
+    recognisers = [output.recogniser for output in trainer.outputs]
+    together = [result for _, result in training.score_all(recognisers, [{}, {}], trainer.dev)]
     assert sum(rows) == sum(bool(sentence.words) for sentence in trainer.dev)
     assert together == [score(output.recogniser, trainer.dev) for output in trainer.outputs]
 
@@ -226,7 +227,7 @@ def test_each_output_keeps_its_own_best(
 
     said = iter([(10, 50), (40, 20), (30, 20), (20, 10)])
     monkeypatch.setattr(training, "save_model", noting)
-    monkeypatch.setattr(training, "score_together", lambda *_: [fake_result(f1) for f1 in next(said)])
+    monkeypatch.setattr(training, "score_all", lambda *_: [({}, fake_result(f1)) for f1 in next(said)])
     progress = bundled(tmp_path, "span", "tagger", epochs=9, patience=2)
     assert [(best.best_epoch, best.best_f1) for best in progress.bests] == [(2, 40), (1, 50)]
     assert progress.epoch == 4  # patience waits for either
@@ -290,7 +291,9 @@ def test_killed_at_any_operation_on_a_file_a_bundle_resumes_to_the_same_weights(
 ) -> None:
     """The host is at its best after the second epoch, the partner after the first."""
     said = {1: (50, 60), 2: (60, 50)}
-    monkeypatch.setattr(training, "score_together", lambda *_: [fake_result(f1) for f1 in said[trainer.progress.epoch]])
+    monkeypatch.setattr(
+        training, "score_all", lambda *_: [({}, fake_result(f1)) for f1 in said[trainer.progress.epoch]]
+    )
 
     def start(folder: Path, resume: bool) -> None:
         nonlocal trainer
@@ -484,4 +487,5 @@ def test_dev_sentences_see_their_neighbours(tmp_path: Path) -> None:
     trainer = Trainer(run, tmp_path, resume=False)
     sentences: list[Sentence] = list(trainer.dev or ())
     ners = [output.recogniser for output in trainer.outputs]
-    assert [score(ner, sentences) for ner in ners] == training.score_together(ners, sentences)
+    together = training.score_all(ners, [{} for _ in ners], sentences)
+    assert [score(ner, sentences) for ner in ners] == [result for _, result in together]

@@ -111,7 +111,7 @@ def test_the_best_on_dev_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     said = iter([10, 40, 30, 20])
     monkeypatch.setattr(training, "save_model", noting)
-    monkeypatch.setattr(training, "score_together", lambda *_: [fake_result(next(said))])
+    monkeypatch.setattr(training, "score_all", lambda *_: [({}, fake_result(next(said)))])
     progress = engine.trained(tmp_path, epochs=4, limit=8)
     assert (progress.best_epoch, progress.best_f1) == (2, 40)
     assert len(saved) == 2
@@ -136,7 +136,7 @@ def test_patience_ends_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = iter([10, 40, 30, 20, 50])
-    monkeypatch.setattr(training, "score_together", lambda *_: [fake_result(next(said))])
+    monkeypatch.setattr(training, "score_all", lambda *_: [({}, fake_result(next(said)))])
     progress = engine.trained(tmp_path, epochs=9, limit=8, patience=2)
     assert (progress.epoch, progress.best_epoch) == (4, 2)
     assert len(curve(tmp_path)) == 4
@@ -410,7 +410,7 @@ def test_killed_at_any_operation_on_a_file_it_resumes_to_the_same_weights(
     """Every moment between two changes of the run's folder, one after the other."""
     kwargs: dict[str, Any] = {"epochs": 2, "limit": 6, "batch": 6}
     said = {1: 50, 2: 60}  # the second epoch is better: the model is saved twice
-    monkeypatch.setattr(training, "score_together", lambda *_: [fake_result(said[scored()])])
+    monkeypatch.setattr(training, "score_all", lambda *_: [({}, fake_result(said[scored()]))])
 
     def scored() -> int:
         return trainer.progress.epoch
@@ -469,7 +469,7 @@ def spanloom_finished(folder: Path) -> bool:
 def test_a_run_that_stopped_early_is_not_trained_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between its last state and its end."""
     said = iter([10, 5, 5, 99, 99])
-    monkeypatch.setattr(training, "score_together", lambda *_: [fake_result(next(said))])
+    monkeypatch.setattr(training, "score_all", lambda *_: [({}, fake_result(next(said)))])
 
     def killed(*_: object) -> None:
         raise KilledError

@@ -21,7 +21,6 @@ from spanloom.batching import cut
 from spanloom.document import Document, Entity, Mention, Sentence
 from spanloom.encoder.language_models import position_limit
 from spanloom.encoder.pieces import Context, PieceBatch, Pieced, Pieces
-from spanloom.encoder.words import Words
 from spanloom.errors import InputError, Tally, shorten
 from spanloom.heads import family_of
 from spanloom.heads.base import Scheme
@@ -105,14 +104,25 @@ class Recogniser:
 
     def sentences(self, sentences: Iterable[Sentence]) -> Iterator[list[Mention]]:
         """The mentions of each sentence; neighbours of the same document are each other's context."""
-        return (mentions for (mentions,) in together([self], sentences))
+        waiting = iter(sentences)
+        while held := list(islice(waiting, LOOKAHEAD)):
+            # a document is not cut in two, so that its sentences see each other
+            while self.pieces.options.context and (further := next(waiting, None)) is not None:
+                held.append(further)
+                if further.document != held[-2].document:
+                    waiting = chain([held.pop()], waiting)
+                    break
+            yield from self._mentions(held)
 
-    def mentions(self, words: Words) -> list[list[Mention]]:
-        """What is found in a batch of words that the encoder has read."""
-        with autocast(self.model.device, self.precision):
-            scores = self.model.head.scores(words)
-        found = self.model.scheme.decode(scores, self.lost)
-        return [[mention for mention in each if (mention.score or 0.0) >= self.threshold] for each in found]
+    @torch.inference_mode()
+    def _mentions(self, sentences: Sequence[Sentence]) -> list[list[Mention]]:
+        found: list[list[Mention]] = [[] for _ in sentences]
+        for batch, rows in self.batches(sentences):
+            with autocast(self.model.device, self.precision):
+                scores = self.model.scores(rows)
+            for i, mentions in zip(batch, self.model.scheme.decode(scores, self.lost), strict=True):
+                found[i] = [mention for mention in mentions if (mention.score or 0.0) >= self.threshold]
+        return found
 
     def batches(
         self, sentences: Sequence[Sentence], beside: Sequence[Recogniser] = ()
@@ -137,33 +147,6 @@ class Recogniser:
     def cost(self, pieced: Pieced) -> float:
         """The work of a sentence: the language model's, by pieces, and the head's, by words."""
         return pieced.work + self.model.scheme.cost(len(pieced))
-
-
-def together(ners: Sequence[Recogniser], sentences: Iterable[Sentence]) -> Iterator[tuple[list[Mention], ...]]:
-    """What each of several recognisers with one encoder finds in each sentence; the encoder reads it once."""
-    waiting, with_context = iter(sentences), ners[0].pieces.options.context
-    while held := list(islice(waiting, LOOKAHEAD)):
-        # a document is not cut in two, so that its sentences see each other
-        while with_context and (further := next(waiting, None)) is not None:
-            held.append(further)
-            if further.document != held[-2].document:
-                waiting = chain([held.pop()], waiting)
-                break
-        yield from zip(*_read(ners, held), strict=True)
-
-
-@torch.inference_mode()
-def _read(ners: Sequence[Recogniser], sentences: Sequence[Sentence]) -> list[list[list[Mention]]]:
-    """What each of them finds in sentences that are held together."""
-    found: list[list[list[Mention]]] = [[[] for _ in sentences] for _ in ners]
-    first, *others = ners
-    for batch, rows in first.batches(sentences, others):
-        with autocast(first.model.device, first.precision):
-            words = first.model.encoder(rows)
-        for ner, mentions in zip(ners, found, strict=True):
-            for i, of_sentence in zip(batch, ner.mentions(words), strict=True):
-                mentions[i] = of_sentence
-    return found
 
 
 def _finished(waiting: deque[tuple[Document, list[Sentence]]], found: deque[list[Mention]]) -> Iterator[Document]:

@@ -41,13 +41,14 @@ from spanloom.encoder.features import expect_tags
 from spanloom.encoder.language_models import position_limit, quiet
 from spanloom.encoder.pieces import Context, PieceBatch, Pieced, Pieces
 from spanloom.errors import InputError, Tally, WorkFailed
-from spanloom.evaluation.metric import Result, Scorer
+from spanloom.evaluation.metric import Result
 from spanloom.heads.base import Loss, Scheme, Targets
 from spanloom.model import SpanloomModel, model_beside, new_model
 from spanloom.modelcard import model_card
-from spanloom.predictor import Recogniser, resolve_precision, together
+from spanloom.predictor import Recogniser, resolve_precision
 from spanloom.runs import CURVE, OUTPUTS, STATE, Run, check_digests, conflicts, save_run
 from spanloom.segment import Segmenter
+from spanloom.tuning import Choice, Grid, middle, open_options, score_all, settle, spelt_out
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -139,12 +140,16 @@ def read_split(corpus: str, split: str, segmenter: Segmenter, aloud: bool = True
 
 @dataclass(slots=True)
 class Output:
-    """A head of a run: the model that it is with the encoder, and where that is kept at its best."""
+    """A head of a run: the model that it is with the encoder, and where that is kept at its best.
+
+    `open` are its options of decoding that are to be chosen on dev.
+    """
 
     name: str
     model: SpanloomModel
     recogniser: Recogniser
     folder: Path
+    open: Grid
 
 
 def train(run: Run, folder: Path, resume: bool = False) -> Progress:
@@ -181,10 +186,16 @@ class Trainer:
         limit = position_limit(encoder.language_model, self.tokenizer)
         pieces = Pieces(self.tokenizer, run.encoder, limit, encoder.vocabularies)
         self.outputs = [
-            Output(name, model, Recogniser(model, pieces, segmenter, precision), folder / OUTPUTS / name)
+            Output(
+                *(name, model, Recogniser(model, pieces, segmenter, precision), folder / OUTPUTS / name),
+                open_options(name, model.config.head_options),
+            )
             for name, model in models.items()
         ]
         self.outputs[0].folder = folder  # the host's is the run's own
+        for output in self.outputs:
+            if output.open and not self.dev:
+                settle(output.model, middle(output.open))
         self.examples = Examples.of(training, pieces, self.schemes)
         self.bare = Bundle(encoder, {name: model.head for name, model in models.items()}, run.weights)
         self.group = self.accelerator.num_processes * options.accumulate
@@ -266,6 +277,9 @@ class Trainer:
             say(f"{self.run.head} decides on encoder and training; {said}")
         if partner is not None and not several:
             say(f"{partner.head} weighs nothing with alpha {partner.alpha:g}, and is not trained")
+        for output in self.outputs:
+            if output.open and not self.dev:
+                say(f"no dev split to choose by: {spelt_out(middle(output.open))}")
 
     def train(self) -> Progress:
         """Epoch after epoch until the last, or until dev gets no better."""
@@ -325,6 +339,8 @@ class Trainer:
         if frozen != self.bare.encoder.frozen:
             self.bare.encoder.freeze(frozen)
         set_rates(self.optimizer, self.progress.step, self.steps, self.options.warmup)
+        for head in self.bare.heads:
+            head.progress = self.progress.step / self.steps
         mine = batches[self.accelerator.process_index :: self.accelerator.num_processes]
         spent = 0.0
         for place, which in enumerate(mine):
@@ -349,37 +365,44 @@ class Trainer:
     def _close_epoch(self, record: dict[str, Any]) -> None:
         """Scores dev, keeps each model that is the best of its output so far, and leaves a state to resume from."""
         progress = self.progress
-        recognisers = [output.recogniser for output in self.outputs]
-        results = score_together(recognisers, self.dev) if self.dev else [None] * len(recognisers)
+        recognisers, grids = [each.recogniser for each in self.outputs], [each.open for each in self.outputs]
+        scored: list[tuple[Choice, Result | None]] = [({}, None)] * len(recognisers)
+        if self.dev:
+            scored = list(score_all(recognisers, grids, self.dev))
         better = []
-        for output, best, result in zip(self.outputs, progress.bests, results, strict=False):
+        for output, best, (chosen, result) in zip(self.outputs, progress.bests, scored, strict=False):
             if result is None or result.micro.f1 > best.best_f1:
                 better.append(output)
                 best.best_f1, best.best_epoch = result.micro.f1 if result else -1.0, record["epoch"]
             told = record if output is self.outputs[0] else record["outputs"][output.name]
             told["dev"] = result.micro.as_dict() if result else None
+            if chosen:
+                told["chosen"] = chosen
         progress.curve.append(record)
         for output in better:
             save_model(output.model, self.tokenizer, output.folder)
         save_state(self.folder / STATE, self.bare, self.optimizer.optimizer, progress)
         self._write_curve()  # behind the state: a curve without a state means that a run is finished
-        self._tell_epoch(record, {o.name: r for o, r in zip(self.outputs, results, strict=True) if r}, better)
+        self._tell_epoch(record, scored, better)
 
-    def _tell_epoch(self, record: dict[str, Any], results: dict[str, Result], better: Sequence[Output]) -> None:
+    def _tell_epoch(
+        self, record: dict[str, Any], scored: Sequence[tuple[Choice, Result | None]], better: Sequence[Output]
+    ) -> None:
         """An epoch for people, on one line, and for trackers. Where there are two outputs, each has its name."""
         several = len(self.outputs) > 1
-        micro = {f" {name}" if several else "": result.micro for name, result in results.items()}
-        figures = {f"dev F1{name}": score.f1 for name, score in micro.items()}
+        figures, dev = {}, []
+        for output, (chosen, result) in zip(self.outputs, scored, strict=True):
+            if result is not None:
+                micro, name = result.micro, output.name if several else ""
+                figures[f"dev F1 {name}".rstrip()] = micro.f1
+                told = f"dev P {micro.precision:.2f} R {micro.recall:.2f} F1 {micro.f1:.2f}"
+                dev.append(f"{name} {told}".lstrip() + (f" ({spelt_out(chosen)})" if chosen else ""))
         self.accelerator.log({"loss": record["loss"], **figures}, self.progress.step)
-        dev = "  ".join(
-            f"{name} dev P {score.precision:.2f} R {score.recall:.2f} F1 {score.f1:.2f}".lstrip()
-            for name, score in micro.items()
-        )
-        best = "  best so far" if results and better else ""
+        best = "  best so far" if dev and better else ""
         if best and several:
             best += f": {', '.join(output.name for output in better)}"
         say(
-            f"epoch {record['epoch']}/{self.options.epochs}  loss {record['loss']:.4f}  {dev}  "
+            f"epoch {record['epoch']}/{self.options.epochs}  loss {record['loss']:.4f}  {'  '.join(dev)}  "
             f"{record['sentences_per_second']:.0f} sentences/s{best}"
         )
 
@@ -439,19 +462,8 @@ def set_rates(optimizer: torch.optim.Optimizer, step: int, steps: int, warmup: f
 
 def score(recogniser: Recogniser, sentences: Sequence[Sentence]) -> Result:
     """The scores of a model on sentences with gold mentions."""
-    (result,) = score_together([recogniser], sentences)
+    ((_, result),) = score_all([recogniser], [{}], sentences)
     return result
-
-
-def score_together(recognisers: Sequence[Recogniser], sentences: Sequence[Sentence]) -> list[Result]:
-    """The scores of each of several models with one encoder, which reads each sentence once."""
-    for recogniser in recognisers:
-        recogniser.model.train(False)
-    scorers = [Scorer() for _ in recognisers]
-    for sentence, found in zip(sentences, together(recognisers, sentences), strict=True):
-        for scorer, mentions in zip(scorers, found, strict=True):
-            scorer.add(sentence.mentions, mentions)
-    return [scorer.result() for scorer in scorers]
 
 
 def tell_unreachable(training: Sequence[Sentence], scheme: Scheme, head: str) -> None:

@@ -472,7 +472,11 @@ def found(ner: Recogniser, documents: Sequence[Document]) -> Found:
     return [[(entity, entity.score) for entity in document.entities] for document in ner.documents(documents)]
 
 
-SMALL: dict[str, dict[str, Any]] = {"span": {"max_length": 4}, "locate-label": {"keep": 0.0, "threshold": 0.0}}
+SMALL: dict[str, dict[str, Any]] = {
+    "span": {"max_length": 4},
+    "locate-label": {"keep": 0.0, "threshold": 0.0},
+    "diffusion": {"threshold": 0.0, "layers": 0},
+}
 """Options that keep a family small, or let an untrained one find something."""
 
 

@@ -19,17 +19,20 @@ from spanloom.segment import Segmenter
 from spanloom.training import read_split, score
 from tests import engine
 
-SMALL: dict[str, dict[str, Any]] = {"span": {"max_length": 4}}
-"""Options that keep a family small, where its defaults are large."""
+SMALL: dict[str, dict[str, Any]] = {"span": {"max_length": 4}, "diffusion": {"threshold": 0.0}}
+"""Options that keep a family small, where its defaults are large, or let an untrained one find something."""
 
 LEARNS: dict[str, dict[str, Any]] = {
     "span": {"negatives": 30},
     "w2ner": {"dropout": 0.0, "channel_dropout": 0.0},
     "locate-label": {"dropout": 0.0},
+    "diffusion": {"dropout": 0.0, "train_spans": 8, "draws": 4, "layers": 1},
 }
-HEAD_LR = {"w2ner": 5e-3, "locate-label": 1e-2}
+WIDER: dict[str, dict[str, Any]] = {"diffusion": {"lstm": 256, "lstm_layers": 1}}
+"""A head that is as wide as its words wants more than the tiny language model's 32."""
+HEAD_LR = {"w2ner": 5e-3, "locate-label": 1e-2, "diffusion": 1e-3}
 """Deeper heads learn at lower rates; the others at 3e-2."""
-EPOCHS = {"locate-label": 80}
+EPOCHS = {"locate-label": 80, "diffusion": 60}
 """Heads that draw few examples want more visits; the others 40."""
 
 TEXTS = [engine.TEXT, "IL-2 . Nothing else", "Zoë!", *(document.text for document in engine.documents()[:6])]
@@ -82,7 +85,7 @@ def test_scores_are_probabilities(family: str, tmp_path: Path) -> None:
 @every_family
 def test_it_learns_twenty_sentences(family: str, tmp_path: Path) -> None:
     visits = {"epochs": EPOCHS.get(family, 40), "head_lr": HEAD_LR.get(family, 3e-2)}
-    engine.trained(tmp_path, None, LEARNS.get(family), engine.only_train(), family, limit=20, **visits)
+    engine.trained(tmp_path, WIDER.get(family), LEARNS.get(family), engine.only_train(), family, limit=20, **visits)
     gold = read_split(str(engine.only_train()), "train", Segmenter())
     assert gold is not None
     assert score(spanloom.load(tmp_path, precision="fp32"), gold[:20]).micro.f1 > 95

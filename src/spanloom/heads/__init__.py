@@ -24,6 +24,7 @@ MODULES = {
     "span": "spanloom.heads.span",
     "w2ner": "spanloom.heads.w2ner",
     "locate-label": "spanloom.heads.locate_label",
+    "diffusion": "spanloom.heads.diffusion",
 }
 """Name to module; a family's module is imported when it is asked for."""
 

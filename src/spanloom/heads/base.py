@@ -68,9 +68,14 @@ class Scheme(Protocol):
 
 
 class Head(nn.Module, ABC):
-    """The module of a family. `loss` is for training, `scores` for prediction; neither loops over the batch."""
+    """The module of a family. `loss` is for training, `scores` for prediction; neither loops over the batch.
+
+    `progress` is the share of the training steps that lie behind, for losses that change on the way; the trainer sets
+    it before each step.
+    """
 
     scheme: Any
+    progress: float = 0.0
 
     @abstractmethod
     def loss(self, words: Words, targets: Targets) -> Loss:
@@ -94,6 +99,8 @@ class Family:
     defaults       what this family learns better with than with the general defaults, spelt as in a preset
     side           whether it labels the words of a sequence, or spans, pairs or sets of them: in a bundle, alpha is the
                    weight of the sequence
+    tuned          options of decoding that, where they are None, are chosen on dev after each epoch, and their values;
+                   where there is no dev, the middle one is taken
     """
 
     name: str
@@ -104,3 +111,4 @@ class Family:
     presets: Mapping[str, Mapping[str, Any]]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     side: Literal["sequence", "span"] = "span"
+    tuned: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

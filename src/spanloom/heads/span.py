@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -27,11 +26,11 @@ from spanloom.errors import InputError, Tally
 from spanloom.evaluation.shapes import Shape
 from spanloom.heads.base import Family, Head, Loss, Part, Scores, Targets
 from spanloom.heads.bundling import TABLE_2, recipe
+from spanloom.heads.overlap import OVERLAP_HELP, SHAPES, Overlap, check_overlap, keep, needed
 from spanloom.layers.span_pooling import running_maxima
 from spanloom.options import at_least
 
 Representation = Literal["boundary", "pooling", "hybrid"]
-Overlap = Literal["auto", "flat", "no-crossing", "nested"]
 
 COVERED = 0.99  # the share of the training mentions that an automatic length limit covers
 OTHERS = 30  # spans without an entity that are drawn automatically for each with one: of more they learn late
@@ -45,14 +44,6 @@ PARTS: dict[Representation, tuple[str, ...]] = {
     "hybrid": ("first", "last", "maximum", "sentence", "length"),
 }
 """What a span's vector is made of: its first and last word, the maximum over all, the sentence, its length."""
-
-SHAPES: dict[Overlap, frozenset[Shape]] = {
-    "flat": frozenset({"flat"}),
-    "no-crossing": frozenset({"flat", "nested"}),
-    "nested": frozenset({"flat", "nested", "overlapping"}),
-}
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +63,12 @@ class Options:
         },
     )
     length_size: int = field(default=25, metadata={"help": "width of the embedding of a span's length"})
-    overlap: Overlap = field(
-        default="auto",
-        metadata={
-            "help": "which mentions may share words: none (flat), those inside others (no-crossing), all (nested); "
-            "auto: as in training",
-            "decode": True,
-        },
-    )
+    overlap: Overlap = field(default="auto", metadata={"help": OVERLAP_HELP, "decode": True})
 
     def __post_init__(self) -> None:
         if self.representation not in PARTS:
             raise InputError(f"head.representation: {self.representation!r} is not one of {', '.join(PARTS)}")
-        if self.overlap not in get_args(Overlap):
-            raise InputError(f"head.overlap: {self.overlap!r} is not one of {', '.join(get_args(Overlap))}")
+        check_overlap(self.overlap)
         at_least(self, "head", 0, "max_length")
         at_least(self, "head", 1, "length_size")
         if self.negatives is not None:
@@ -194,11 +177,7 @@ def fitted(options: Options, training: Iterable[Sentence]) -> Options:
         sentences += 1
         spans = {(words[0], words[-1] + 1) for mention in sentence.mentions if (words := mention.words)}
         lengths += [end - start for start, end in spans]
-        shared = [(one, two) for one in spans for two in spans if one[0] < two[1] and two[0] < one[1] and one < two]
-        if any(one[0] < two[0] < one[1] < two[1] for one, two in shared):
-            overlap = "nested"
-        elif shared and overlap == "flat":
-            overlap = "no-crossing"
+        overlap = needed(spans, overlap)
     longest = int(np.quantile(lengths, COVERED, method="inverted_cdf")) if lengths else 1
     negatives = max(1, round(OTHERS * len(lengths) / max(1, sentences)))
     return replace(
@@ -207,28 +186,6 @@ def fitted(options: Options, training: Iterable[Sentence]) -> Options:
         negatives=negatives if options.negatives == 0 else options.negatives,
         overlap=overlap if options.overlap == "auto" else options.overlap,
     )
-
-
-def keep(sentence: Integers, start: Integers, length: Integers, overlap: Overlap) -> NDArray[np.bool_]:
-    """Which spans are kept of those that come in order of preference, sentence by sentence."""
-    kept = np.ones(len(sentence), bool)
-    if overlap == "nested":
-        return kept
-    beside: list[tuple[int, int]] = []
-    now = -1
-    for n, (at, first, size) in enumerate(zip(sentence.tolist(), start.tolist(), length.tolist(), strict=True)):
-        if at != now:
-            beside, now = [], at
-        end = first + size
-        for one, other in beside:
-            apart = end <= one or other <= first
-            inside = (one <= first and end <= other) or (first <= one and other <= end)
-            if not (apart or (inside and overlap == "no-crossing")):
-                kept[n] = False
-                break
-        else:
-            beside.append((first, end))
-    return kept
 
 
 def spans_inside(sizes: Tensor, lengths: int, n_words: int) -> Tensor:
