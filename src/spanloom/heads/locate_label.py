@@ -44,6 +44,7 @@ LONGEST = 10  # the most that they go up to; the regressor reaches beyond
 NO_ENTITY = 0  # the class of most spans
 NO_SPAN = (0, 0)  # what a seed is paired with that overlaps no entity
 BLOCK = 4096  # spans whose vectors are in memory at once
+THRESHOLDS = tuple(share / 20 for share in range(6, 20))  # what the threshold is chosen from on dev
 LENGTH = 0.02  # the work of a word's seeds of one length, in units of a word
 
 
@@ -76,8 +77,9 @@ class Options:
     near: float = field(
         default=0.6, metadata={"help": "Soft-NMS: the IoU from which on two spans nearly coincide", "decode": True}
     )
-    threshold: float = field(
-        default=0.5, metadata={"help": "the damped score above which a span is an entity", "decode": True}
+    threshold: float | None = field(
+        default=None,
+        metadata={"help": "the damped score above which a span is an entity; none: chosen on dev", "decode": True},
     )
 
     def __post_init__(self) -> None:
@@ -88,8 +90,9 @@ class Options:
             raise InputError(f"head.eval_lengths: {self.eval_lengths!r} is not one of all, same")
         at_least(self, "head", 0, "negatives", "hidden")
         for name in ("dropout", "keep", "threshold"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"head.{name} {getattr(self, name)}: a share from 0 to below 1 is expected")
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise InputError(f"head.{name} {value}: a share from 0 to below 1 is expected")
         for name in ("damping", "near"):
             if not 0 < getattr(self, name) <= 1:
                 raise InputError(f"head.{name} {getattr(self, name)}: a share above 0, up to 1, is expected")
@@ -110,6 +113,11 @@ class LocateScheme:
 
     def cost(self, n_words: int) -> float:
         return n_words * (1 + LENGTH * len(self.seed_lengths(n_words)))
+
+    @property
+    def threshold(self) -> float:
+        chosen = self.options.threshold
+        return THRESHOLDS[len(THRESHOLDS) // 2] if chosen is None else chosen
 
     @property
     def shortest(self) -> int:
@@ -226,7 +234,7 @@ class LocateScheme:
         rows = np.column_stack((sentence, spans, classes))[classes != NO_ENTITY]
         probability = probability[classes != NO_ENTITY].astype(np.float64)
         damping = self.options.damping if self.options.soft_nms else 1.0
-        kept, _ = soft_nms(rows, probability, damping, self.options.near, self.options.threshold)
+        kept, _ = soft_nms(rows, probability, damping, self.options.near, self.threshold)
         mentions: list[list[Mention]] = [[] for _ in range(len(scores["size"]))]
         for (at, start, end, type), score in zip(rows[kept].tolist(), probability[kept].tolist(), strict=True):
             mentions[at].append(Mention(self.types[type - 1], tuple(range(start, end)), score))
@@ -473,4 +481,5 @@ FAMILY = Family(
     scheme=LocateScheme,
     head=LocateHead,
     presets={name: recipe(row) for name, row in PRESETS.items()},
+    tuned={"threshold": THRESHOLDS},
 )
