@@ -323,12 +323,13 @@ def products(bench: Bench, precision: str) -> Iterator[Row]:
     """A head's scores, over nothing but the matrix products that they take."""
     for system in bench.systems:
         ner = spanloom.load(bench.model(system), precision=precision)
+        # in inference mode the products would not be seen, but the layers that ask for them
+        with torch.no_grad(), autocast(ner.model.device, precision):
+            batches = [ner.model.encoder(rows) for _, rows in ner.batches(bench.sentences)]
+            with Products() as noted:
+                for words in batches:
+                    ner.model.head.scores(words)
         with torch.inference_mode():
-            with autocast(ner.model.device, precision):
-                batches = [ner.model.encoder(rows) for _, rows in ner.batches(bench.sentences)]
-                with Products() as noted:
-                    for words in batches:
-                        ner.model.head.scores(words)
             dtype = torch.bfloat16 if precision == "bf16" else torch.float32
             made = {shape: (torch.randn(*shape[:3]), torch.randn(shape[0], *shape[2:])) for shape in set(noted.shapes)}
             operands = [[each.to(dtype) for each in made[shape]] for shape in noted.shapes]

@@ -45,3 +45,17 @@ def test_scores_and_gradients(shape: tuple[int, int, int, int], at_once: int, mo
 
 def test_the_gradient_is_that_of_small_differences() -> None:
     assert torch.autograd.gradcheck(point, parts((2, 3, 4, 3)))
+
+
+def test_autocast_leaves_it_alone() -> None:
+    given = parts((2, 3, 4, 8), torch.float32)
+    exact = point(*given)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = point(*given)
+        with torch.no_grad():
+            assert torch.equal(point(*given), exact)
+    assert torch.equal(rough, exact)
+    for one, other in zip(
+        torch.autograd.grad(rough.sum(), given), torch.autograd.grad(exact.sum(), given), strict=True
+    ):
+        assert torch.equal(one, other)

@@ -255,6 +255,7 @@ class DiffusionScheme:
         sentence, place = np.nonzero((classes != NO_ENTITY) & (spans[..., 0] < spans[..., 1]))
         (start, end), type = spans[sentence, place].T, classes[sentence, place]
         of_type, score = probability[sentence, place, 2], probability[sentence, place].sum(1) / 3
+        # equal spans come to lie side by side, the one that is surest of its type first
         order = np.lexsort((place, -score, -of_type, end, start, sentence))
         same = np.stack((sentence, start, end))[:, order]
         first = np.ones(len(order), bool)
@@ -386,7 +387,7 @@ class DiffusionHead(Head):
 
         costs = -said(types.softmax(-1), targets["classes"])
         for logits, wanted in zip(pointed, self._boundaries(gold), strict=True):
-            costs = costs - said(self.probabilities(logits), wanted.clamp(min=0))
+            costs = costs - said(self.probabilities(logits), wanted.clamp(min=0))  # padding has no last word
         weight = options.place * min(1.0, (1 - self.progress) / (1 - ANNEALED))
         if weight:
             apart = (spans.flatten(1, 2)[:, :, None] - gold[:, None]).abs().sum(-1)  # [B, G * K, n]

@@ -19,11 +19,12 @@ ELSEWHERE = 1 << 26
 
 
 def point(words: Tensor, spans: Tensor, weight: Tensor) -> Tensor:
-    """Words [B, M, d], spans [B, K, d] and v [d] to scores [B, K, M]."""
-    if torch.is_grad_enabled() and any(each.requires_grad for each in (words, spans, weight)):
-        scores: Tensor = Pointing.apply(words, spans, weight)  # type: ignore[no-untyped-call]
-        return scores
-    return _scores(words, spans, weight)
+    """Words [B, M, d], spans [B, K, d] and v [d] to scores [B, K, M], in the precision that they are given in."""
+    with torch.autocast(words.device.type, enabled=False):
+        if torch.is_grad_enabled() and any(each.requires_grad for each in (words, spans, weight)):
+            scores: Tensor = Pointing.apply(words, spans, weight)  # type: ignore[no-untyped-call]
+            return scores
+        return _scores(words, spans, weight)
 
 
 class Pointing(torch.autograd.Function):
