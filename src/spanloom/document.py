@@ -7,7 +7,7 @@ bridge between the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 Span = tuple[int, int]
@@ -67,6 +67,10 @@ class Sentence:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def covered(self, words: Iterable[int]) -> str:
+        """Some of the words as one text."""
+        return " ".join(self.words[word] for word in words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ def outermost(sentence: Sentence, tally: Tally) -> list[Mention]:
     if any(mention.score is not None for mention in sentence.mentions):
         tally.add("scores", count=sum(mention.score is not None for mention in sentence.mentions))
     for mention in sorted(dict.fromkeys(sentence.mentions), key=lambda m: (-len(m.words), m.words[0])):
-        words = " ".join(sentence.words[word] for word in mention.words)
+        words = sentence.covered(mention.words)
         if len(list(runs(mention.words))) > 1:
             tally.add("discontinuous entities", words)
             continue

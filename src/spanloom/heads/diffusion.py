@@ -27,6 +27,7 @@ from spanloom.encoder.words import Width, Words
 from spanloom.errors import InputError, Tally
 from spanloom.evaluation.shapes import Shape
 from spanloom.heads.base import Family, Head, Loss, Part, Scores, Targets
+from spanloom.heads.gold import gold_spans
 from spanloom.heads.overlap import OVERLAP_HELP, SHAPES, Overlap, check_overlap, keep, needed
 from spanloom.heads.span_encoder import (
     BoundaryFeatures,
@@ -162,7 +163,7 @@ class DiffusionScheme:
         size     [1]         the number of words
         """
         options, size = self.options, torch.tensor([len(sentence)])
-        gold = self._gold(sentence, lost)
+        gold = gold_spans(sentence, self._class_of, lost)
         spans = torch.tensor(list(gold), dtype=torch.int64).view(-1, 2)
         if len(gold) > options.spans:
             lost.add(f"entities beyond the first {options.spans} of a sentence", count=len(gold) - options.spans)
@@ -177,26 +178,6 @@ class DiffusionScheme:
             "times": times,
             "size": size,
         }
-
-    def _gold(self, sentence: Sentence, lost: Tally) -> dict[tuple[int, int], int]:
-        """Start and end of each mention that is a span of its own, in their order, and its class."""
-        gold: dict[tuple[int, int], int] = {}
-        order = sorted(
-            dict.fromkeys(sentence.mentions), key=lambda each: (each.words, self._class_of.get(each.type, 0))
-        )
-        for mention in order:
-            span = mention.words[0], mention.words[-1] + 1
-            if mention.type not in self._class_of:
-                reason = "entities of unknown types"
-            elif span[1] - span[0] > len(mention.words):
-                reason = "discontinuous entities"
-            elif span in gold:
-                reason = "second types of the same words"
-            else:
-                gold[span] = self._class_of[mention.type]
-                continue
-            lost.add(reason, " ".join(sentence.words[word] for word in mention.words))
-        return dict(sorted(gold.items()))
 
     def _expanded(self, gold: Tensor, size: Tensor, draw: torch.Generator) -> Tensor:
         """Gold [n, 2] and what stands beside it as K points [K, 2]; where there is no gold, the whole sentence does."""
@@ -219,7 +200,7 @@ class DiffusionScheme:
         most = 1
         overlap: Overlap = "flat"
         for sentence in training:
-            gold = self._gold(sentence, Tally())
+            gold = gold_spans(sentence, self._class_of, Tally())
             most, overlap = max(most, len(gold)), needed(gold, overlap)
         return replace(
             options,

@@ -27,6 +27,7 @@ from spanloom.encoder.words import Width, Words
 from spanloom.errors import InputError, Tally
 from spanloom.evaluation.shapes import Shape
 from spanloom.heads.base import Family, Head, Loss, Part, Scores, Targets
+from spanloom.heads.gold import gold_spans
 from spanloom.heads.seeds import Integers, moved, overlap_of, paired, seeds_of
 from spanloom.layers.soft_nms import soft_nms
 from spanloom.layers.span_pooling import Maxima
@@ -144,7 +145,7 @@ class LocateScheme:
         All positive seeds are there, gold that is none as one more, and negatives as many as are drawn at this visit.
         """
         n_words, options = len(sentence), self.options
-        gold = self._gold(sentence, lost)
+        gold = gold_spans(sentence, self._class_of, lost)
         spans, classes = np.array(list(gold), np.int64).reshape(-1, 2), np.array(list(gold.values()), np.int64)
         seeds = seeds_of(n_words, self.lengths)
         pair, overlap = paired(seeds, spans)
@@ -172,26 +173,6 @@ class LocateScheme:
             "size": torch.tensor([n_words]),
         }
 
-    def _gold(self, sentence: Sentence, lost: Tally) -> dict[tuple[int, int], int]:
-        """Start and end of each mention that is a span of its own, in their order, and its class."""
-        gold: dict[tuple[int, int], int] = {}
-        order = sorted(
-            dict.fromkeys(sentence.mentions), key=lambda each: (each.words, self._class_of.get(each.type, 0))
-        )
-        for mention in order:
-            span = mention.words[0], mention.words[-1] + 1
-            if mention.type not in self._class_of:
-                reason = "entities of unknown types"
-            elif span[1] - span[0] > len(mention.words):
-                reason = "discontinuous entities"
-            elif span in gold:
-                reason = "second types of the same words"
-            else:
-                gold[span] = self._class_of[mention.type]
-                continue
-            lost.add(reason, _text(sentence, mention.words))
-        return dict(sorted(gold.items()))
-
     def _found(self, sentence: Sentence, spans: Integers, lost: Tally) -> NDArray[np.bool_]:
         """Which entities are near a seed at prediction, nearer than all others; without a regressor, are one.
 
@@ -205,7 +186,7 @@ class LocateScheme:
         within = int(longest / NEAR_ENOUGH + 1e-9) if self.options.regressor else longest
         for start, end in spans[~found].tolist():
             long = f"entities of more than {within} words"
-            lost.add(long if end - start > within else "entities near no seed", _text(sentence, range(start, end)))
+            lost.add(long if end - start > within else "entities near no seed", sentence.covered(range(start, end)))
         return found
 
     def collate(self, targets: Sequence[Targets], n_words: int) -> Targets:
@@ -241,10 +222,6 @@ class LocateScheme:
         if void := int(scores["void"]):
             lost.add("void proposals", count=void)
         return [sorted(each, key=lambda mention: (mention.words[0], -len(mention.words))) for each in mentions]
-
-
-def _text(sentence: Sentence, words: Iterable[int]) -> str:
-    return " ".join(sentence.words[word] for word in words)
 
 
 def fitted(options: Options, training: Iterable[Sentence]) -> Options:

@@ -26,6 +26,7 @@ from spanloom.errors import InputError, Tally
 from spanloom.evaluation.shapes import Shape
 from spanloom.heads.base import Family, Head, Loss, Part, Scores, Targets
 from spanloom.heads.bundling import TABLE_2, recipe
+from spanloom.heads.gold import gold_spans
 from spanloom.heads.overlap import OVERLAP_HELP, SHAPES, Overlap, check_overlap, keep, needed
 from spanloom.layers.span_pooling import running_maxima
 from spanloom.options import at_least
@@ -116,23 +117,14 @@ class SpanScheme:
         return {"spans": torch.from_numpy(spans), "classes": torch.tensor(classes, dtype=torch.int64), "size": size}
 
     def _gold(self, sentence: Sentence, lost: Tally) -> dict[tuple[int, int], int]:
-        """(length - 1, first word) of each mention that is a span of its own, and its class."""
+        """(length - 1, first word) of each mention that is a span of its own and not too long, and its class."""
         longest = self.lengths(len(sentence))
         gold: dict[tuple[int, int], int] = {}
-        for mention in dict.fromkeys(sorted(sentence.mentions, key=lambda each: self._class_of.get(each.type, 0))):
-            words = mention.words
-            if mention.type not in self._class_of:
-                reason = "entities of unknown types"
-            elif words[-1] - words[0] >= len(words):
-                reason = "discontinuous entities"
-            elif len(words) > longest:
-                reason = f"entities of more than {longest} words"
-            elif (len(words) - 1, words[0]) in gold:
-                reason = "second types of the same words"
+        for (start, end), of_type in gold_spans(sentence, self._class_of, lost).items():
+            if end - start > longest:
+                lost.add(f"entities of more than {longest} words", sentence.covered(range(start, end)))
             else:
-                gold[len(words) - 1, words[0]] = self._class_of[mention.type]
-                continue
-            lost.add(reason, " ".join(sentence.words[word] for word in words))
+                gold[end - start - 1, start] = of_type
         return gold
 
     def collate(self, targets: Sequence[Targets], n_words: int) -> Targets:

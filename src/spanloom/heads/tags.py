@@ -69,7 +69,7 @@ class Tags:
         for mention in sorted(dict.fromkeys(sentence.mentions), key=self._outermost_first):
             reason = self._unfit(mention, kept)
             if reason:
-                lost.add(reason, " ".join(sentence.words[word] for word in mention.words))
+                lost.add(reason, sentence.covered(mention.words))
                 continue
             kept.update(dict.fromkeys(mention.words, mention))
             first_tag = 1 + self.types.index(mention.type) * len(self.letters)

@@ -107,15 +107,15 @@ class GridScheme:
         for mention in dict.fromkeys(sentence.mentions):
             gap = mention.words[-1] - mention.words[0] >= len(mention.words)
             if mention.type not in self._label_of:
-                lost.add("entities of unknown types", _text(sentence, mention))
+                lost.add("entities of unknown types", sentence.covered(mention.words))
             elif gap and not self.options.use_nnw:
-                lost.add("discontinuous entities", _text(sentence, mention))
+                lost.add("discontinuous entities", sentence.covered(mention.words))
             else:
                 gold.append(mention)
         cells = {(mention.words[-1], mention.words[0]): self._label_of[mention.type] for mention in gold}
         for mention in gold:
             if cells[mention.words[-1], mention.words[0]] != self._label_of[mention.type]:  # the last type has won
-                lost.add("second types of the same first and last word", _text(sentence, mention))
+                lost.add("second types of the same first and last word", sentence.covered(mention.words))
             if self.options.use_nnw:
                 cells |= dict.fromkeys(pairwise(mention.words), NEXT)
         found = torch.tensor([(*place, label) for place, label in cells.items()], dtype=torch.int64)
@@ -161,10 +161,6 @@ class GridScheme:
                 for words, label, score in paths(its_edges, its_ends, lost):
                     of_sentence.append(Mention(self.types[label - self.first_type], words, score))
         return [sorted(each, key=lambda mention: (mention.words[0], -len(mention.words))) for each in mentions]
-
-
-def _text(sentence: Sentence, mention: Mention) -> str:
-    return " ".join(sentence.words[word] for word in mention.words)
 
 
 def pairs(sizes: Tensor, n_words: int) -> Tensor:
