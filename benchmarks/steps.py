@@ -26,7 +26,7 @@ Figures = tuple[float, float]
 def measure(folder: Path, file: Path, points: Sequence[Point], precision: str) -> dict[Point, Figures]:
     settings = [Setting({"steps": steps, "spans": spans}, 0.0) for steps, spans in points]
     sweep = Sweep(spanloom.load(folder, precision=precision), settings)
-    for _ in sweep.read(formats.read(file, Tally()), Tally()):
+    for _ in sweep.read(formats.read(file, Tally())):
         pass
     found = {}
     for point, setting in zip(points, settings, strict=True):

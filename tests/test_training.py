@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,22 @@ def test_patience_ends_a_run(
     assert (progress.epoch, progress.best_epoch) == (4, 2)
     assert len(curve(tmp_path)) == 4
     assert "no better dev F1 for 2 epochs: stopped" in capsys.readouterr().err
+
+
+def test_of_epochs_in_which_nothing_is_found_the_last_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = iter([0, 0, 0])
+    monkeypatch.setattr(training, "score_all", lambda *_: [({}, fake_result(next(said)))])
+    progress = engine.trained(tmp_path, epochs=3, limit=8)
+    assert (progress.best_epoch, progress.best_f1) == (3, 0)
+
+
+def test_a_dev_without_entities_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = [replace(document, entities=()) for document in engine.documents("dev")]
+    engine.write(tmp_path / "corpus" / "dev.jsonl", bare)
+    engine.write(tmp_path / "corpus" / "train.jsonl", engine.documents())
+    progress = engine.trained(tmp_path / "run", of=tmp_path / "corpus", epochs=2, limit=8)
+    assert (progress.epoch, progress.best_epoch) == (2, 2)
+    assert "dev holds no entities: the model of the last epoch is kept" in capsys.readouterr().err
 
 
 def test_without_dev_the_last_epoch_is_kept_and_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

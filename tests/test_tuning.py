@@ -54,6 +54,7 @@ def test_the_best_threshold_on_dev_is_in_the_folder(trained: Path) -> None:
     chosen = head_options(trained)["threshold"]
     assert best["chosen"] == {"threshold": chosen}
     assert best["dev"]["f1"] > 0
+    assert f"`head.threshold={chosen:g}` gave the best of these scores on dev" in (trained / "README.md").read_text()
     dev = read_split(str(engine.corpus()), "dev", Segmenter()) or []
     scores = {}
     for value in THRESHOLDS:

@@ -13,13 +13,16 @@ from typing import Any
 
 import torch
 
+from spanloom.batching import cut
 from spanloom.document import Sentence
 from spanloom.errors import Tally
 from spanloom.evaluation.metric import Result, Scorer
 from spanloom.heads import family_of
 from spanloom.heads.base import Scheme
 
-BATCH = 256
+HELD = 256
+BATCH_WORK = 8192
+"""The work of sentences that are done together, as in prediction: a long one makes a large grid of all beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,14 @@ def ceiling(scheme: Scheme, sentences: Iterable[Sentence]) -> Ceiling:
     lost, scorer = Tally(), Scorer()
     draw = torch.Generator().manual_seed(0)
     left = (sentence for sentence in sentences if sentence.words)
-    while batch := list(islice(left, BATCH)):
-        targets = [scheme.targets(sentence, draw, lost) for sentence in batch]
-        longest = max(map(len, batch))
-        found = scheme.decode(scheme.perfect(scheme.collate(targets, longest)), lost)
-        for sentence, mentions in zip(batch, found, strict=True):
-            scorer.add(sentence.mentions, mentions)
+    while held := list(islice(left, HELD)):
+        for which in cut([scheme.cost(len(sentence)) for sentence in held], range(len(held)), BATCH_WORK):
+            batch = [held[i] for i in which]
+            targets = [scheme.targets(sentence, draw, lost) for sentence in batch]
+            longest = max(map(len, batch))
+            found = scheme.decode(scheme.perfect(scheme.collate(targets, longest)), lost)
+            for sentence, mentions in zip(batch, found, strict=True):
+                scorer.add(sentence.mentions, mentions)
     return Ceiling(scorer.result(), lost)
 
 

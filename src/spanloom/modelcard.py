@@ -37,9 +37,13 @@ def model_card(run: Run, model: SpanloomModel, progress: Progress, output: str |
     ]
     sets = " ".join(f"--set {option}" for option in options if not option.startswith("encoder.name"))
     corpus, encoder = _bare(run.corpus), _bare(run.encoder.name)
-    rows = []
+    rows, chosen = [], ""
     for epoch in progress.curve:
-        dev = (epoch if is_host else epoch["outputs"][output])["dev"]
+        told = epoch if is_host else epoch["outputs"][output]
+        dev = told["dev"]
+        if epoch["epoch"] == best.best_epoch and "chosen" in told:
+            values = ", ".join(f"`head.{name}={value:g}`" for name, value in told["chosen"].items())
+            chosen = f"\n{values} gave the best of these scores on dev, and was kept for that: they flatter a little.\n"
         scores = [f"{dev[name]:.2f}" for name in ("precision", "recall", "f1")] if dev else ["", "", ""]
         rows.append(f"| {epoch['epoch']} | {epoch['loss']:.4f} | {' | '.join(scores)} | {epoch['seconds']:.0f} |")
     kept = f"the model of epoch {best.best_epoch}" + (", the best on dev" if best.best_f1 >= 0 else ", the last")
@@ -66,7 +70,7 @@ Strict micro scores on the dev split, in percent; kept is {kept}.
 {chr(10).join(rows)}
 
 They come from the corpus it was trained on, and say little about other text: measure on your own.
-
+{chosen}
 ## How it was made
 
     spanloom train {corpus} --head {run.head}{_bundled(run)} --encoder {encoder} {sets} --out FOLDER

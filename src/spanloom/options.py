@@ -183,7 +183,10 @@ def decode_options(options: T, values: Mapping[str, Any], section: str = "head")
         if name not in known:
             raise InputError(f"{section}.{name} is no option{nearest(name, free, section)}")
     kept = {name: getattr(options, name) for name in known}
-    return make(section, type(options), {**kept, **values})
+    changed = make(section, type(options), {**kept, **values})
+    # "auto" and none leave to training what training has decided by now
+    decided = {name: kept[name] for name in values if getattr(changed, name) in ("auto", None)}
+    return make(section, type(options), {**kept, **values, **decided}) if decided else changed
 
 
 def spelt(value: Any) -> str:

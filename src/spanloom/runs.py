@@ -158,7 +158,7 @@ def _partner_options(head: str, values: Mapping[str, Any]) -> Any:
 
 
 def conflicts(run: Run) -> list[str]:
-    """What the partner would have otherwise, by its defaults or its preset, than its host has decided."""
+    """What the partner would have otherwise, by its defaults or its preset, than its host has decided, in lines."""
     if run.partner is None:
         return []
     from spanloom.heads import family_of
@@ -174,7 +174,13 @@ def conflicts(run: Run) -> list[str]:
             wish, now = getattr(theirs, name), getattr(decided, name)
             if wish not in (getattr(ours, name), now):  # where host and partner agree, somebody else has decided
                 found.append(f"{section}.{name}={spelt(wish)} instead of {spelt(now)}")
-    return found
+    bundled = run.partner.head
+    told = []
+    if found:
+        told.append(f"{run.head} decides on encoder and training; {bundled} by itself would have {', '.join(found)}")
+    if run.preset in family_of(run.head).presets and run.preset not in family_of(bundled).presets:
+        told.append(f"{bundled} has no preset {run.preset}; its options are its own defaults")
+    return told
 
 
 def _merged(layers: Iterable[Mapping[str, Mapping[str, Any]]]) -> Values:

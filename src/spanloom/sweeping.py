@@ -24,12 +24,16 @@ DOCUMENTS = 1024
 
 @dataclass(slots=True)
 class Setting:
-    """Options of decoding, and what they give. `seconds` are the head's and the decoding's, not the encoder's."""
+    """Options of decoding, and what they give.
+
+    `seconds` are the head's and the decoding's, not the encoder's, and `lost` is what decoding had to leave out.
+    """
 
     options: Mapping[str, Any]
     threshold: float
     scorer: Scorer = field(default_factory=Scorer)
     seconds: float = 0.0
+    lost: Tally = field(default_factory=Tally)
 
     @property
     def result(self) -> Result:
@@ -55,15 +59,15 @@ class Sweep:
             scheme_and_settings[1].append(setting)
         self.groups = list(by_options.values())
 
-    def read(self, documents: Iterable[Document], lost: Tally) -> Iterator[Document]:
+    def read(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Scores every setting on documents with gold; gives them back one by one as they are done."""
         waiting = iter(documents)
         while held := list(islice(waiting, DOCUMENTS)):
-            self._read(held, lost)
+            self._read(held)
             yield from held
 
     @torch.inference_mode()
-    def _read(self, documents: Sequence[Document], lost: Tally) -> None:
+    def _read(self, documents: Sequence[Document]) -> None:
         """Some documents, whole: sentences see their neighbours in the same document."""
         cut = [align.sentences(document, Tally(), self.ner.segmenter) for document in documents]
         sentences = [
@@ -79,7 +83,7 @@ class Sweep:
                 words = model.encoder(rows)
             self.encoder_seconds += time.perf_counter() - began
             for (scheme, settings), mentions in zip(self.groups, found, strict=True):
-                began = time.perf_counter()
+                began, lost = time.perf_counter(), Tally()
                 model.use(scheme)
                 with autocast(model.device, self.ner.precision):
                     scores = model.head.scores(words)
@@ -88,6 +92,7 @@ class Sweep:
                 seconds = time.perf_counter() - began
                 for setting in settings:
                     setting.seconds += seconds
+                    setting.lost.update(lost)
         for (_, settings), mentions in zip(self.groups, found, strict=True):
             for setting in settings:
                 self._score(setting, documents, cut, mentions)

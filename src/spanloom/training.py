@@ -209,7 +209,7 @@ class Trainer:
             self.bare.encoder.freeze(True)
         self.progress = (load_state(folder / STATE, self.bare, optimizer) if resume else None) or Progress()
         if self.main:
-            self._tell(training)
+            self._tell(training, resume)
             if run.encoder.vectors_file and encoder.vocabularies is not None:
                 say(f"{encoder.vocabularies.covered(training):.1%} of the words in training have a vector in the file")
             if not resume:
@@ -232,8 +232,11 @@ class Trainer:
         if not types:
             raise InputError("train holds no entities; there is nothing to learn", self.run.corpus)
         dev = read_split(self.run.corpus, "dev", segmenter, aloud=self.main)
-        if not dev and self.main:
-            say("no dev split: the model of the last epoch is kept, and nothing stops early")
+        if not any(sentence.mentions for sentence in dev or ()):
+            if self.main:
+                which = "no dev split" if dev is None else "dev holds no entities"
+                say(f"{which}: the model of the last epoch is kept, and nothing stops early")
+            dev = None
         unknown = Counter(m.type for sentence in dev or () for m in sentence.mentions if m.type not in types)
         if unknown and self.main:
             told = ", ".join(f"{type} ({count:,})" for type, count in unknown.most_common())
@@ -266,15 +269,15 @@ class Trainer:
     def schemes(self) -> list[Scheme]:
         return [output.model.scheme for output in self.outputs]
 
-    def _tell(self, training: list[Sentence]) -> None:
-        """What a head cannot learn, and what a partner has to do without."""
+    def _tell(self, training: list[Sentence], resume: bool) -> None:
+        """What a head cannot learn, and what a partner has to do without; of the latter a resumed run knows no more."""
         several = len(self.outputs) > 1
         for output in self.outputs:
             tell_unreachable(training, output.model.scheme, output.name if several else "this head")
         partner = self.run.partner
-        if partner is not None and (otherwise := conflicts(self.run)):
-            said = f"{partner.head} by itself would have {', '.join(otherwise)}"
-            say(f"{self.run.head} decides on encoder and training; {said}")
+        if partner is not None and not resume:
+            for line in conflicts(self.run):
+                say(line)
         if partner is not None and not several:
             say(f"{partner.head} weighs nothing with alpha {partner.alpha:g}, and is not trained")
         for output in self.outputs:
@@ -371,7 +374,8 @@ class Trainer:
             scored = list(score_all(recognisers, grids, self.dev))
         better = []
         for output, best, (chosen, result) in zip(self.outputs, progress.bests, scored, strict=False):
-            if result is None or result.micro.f1 > best.best_f1:
+            # of epochs in which nothing is found yet the last is kept
+            if result is None or result.micro.f1 > best.best_f1 or result.micro.f1 == best.best_f1 == 0:
                 better.append(output)
                 best.best_f1, best.best_epoch = result.micro.f1 if result else -1.0, record["epoch"]
             told = record if output is self.outputs[0] else record["outputs"][output.name]

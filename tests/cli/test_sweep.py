@@ -36,7 +36,7 @@ def test_each_setting_scores_as_it_would_alone(capsys: pytest.CaptureFixture[str
         command = ["evaluate", str(engine.model_folder()), str(TEST), "--set", f"head.legal={legal}"]
         assert main([*command, "--precision", "fp32", "--json"]) == 0
         alone = json.loads(capsys.readouterr().out)
-        for part in ("micro", "macro", "types", "shapes", "sentences"):
+        for part in ("micro", "macro", "types", "shapes", "sentences", "lost"):
             assert line[part] == alone[part]
     counts = [line["micro"]["predicted"] for line in found[:3]]
     assert counts[0] > counts[1] > counts[2]
@@ -60,7 +60,7 @@ def test_the_encoder_reads_each_sentence_once() -> None:
     settings = [Setting({"legal": legal}, threshold) for legal in (True, False) for threshold in (0.0, 0.5)]
     documents = list(engine.documents("test"))
     sweep = Sweep(ner, settings)
-    read = list(sweep.read(formats.read(TEST, Tally()), Tally()))
+    read = list(sweep.read(formats.read(TEST, Tally())))
     assert [document.text for document in read] == [document.text for document in documents]
     assert sum(rows) == sum(len(document.words or ()) for document in documents)
     assert torch.is_inference_mode_enabled() is False

@@ -168,6 +168,10 @@ def test_room_for_all_gold_is_made_by_the_training_sentences() -> None:
     training = [sentence(9), sentence(90, *(mention("a", i, i + 1) for i in range(70)))]
     options = DiffusionScheme(Options(), ("a",), training).options
     assert (options.train_spans, options.spans, options.overlap) == (70, 70, "flat")
+    outlier = DiffusionScheme(Options(), ("a",), [*[training[0]] * 200, training[1]])
+    assert (outlier.options.train_spans, outlier.options.spans) == (20, 70)  # it alone does not make all others dear
+    targets = outlier.targets(training[1], torch.Generator().manual_seed(1), Tally())
+    assert (len(targets["gold"]), targets["spans"].shape[1]) == (70, 20)
     options = DiffusionScheme(Options(), ("a",), training[:1]).options
     assert (options.train_spans, options.spans) == (20, 60)
     assert DiffusionScheme(Options(), ("a",)).options.overlap == "nested"
@@ -588,7 +592,8 @@ def test_wrong_options_are_refused_in_python_too(name: str) -> None:
 def test_what_may_change_on_a_trained_model() -> None:
     free = {"steps": 1, "spans": 5, "eta": 0.5, "seed": 3, "threshold": "0.5", "overlap": "flat"}
     assert decode_options(Options(), free) == Options(**{**free, "threshold": 0.5})
-    assert decode_options(Options(threshold=0.5), {"threshold": "none"}).threshold is None
+    trained = Options(threshold=0.5, overlap="flat")
+    assert decode_options(trained, {"threshold": "none", "overlap": "auto", "steps": 2}) == replace(trained, steps=2)
     with pytest.raises(InputError, match="fixed in training"):
         decode_options(Options(), {"train_spans": 5})
 

@@ -192,3 +192,11 @@ def test_what_noise_looks_like() -> None:
     assert (end - start).double().mean() == pytest.approx(8, abs=0.5)
     different = [len({tuple(span) for span in each}) for each in spans.tolist()]
     assert sum(different) / 500 == pytest.approx(40, abs=1.5)
+
+
+@pytest.mark.parametrize("times", [1, 2, 10, 20])
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_a_signal_is_a_share_however_few_the_times(schedule: Schedule, times: int) -> None:
+    shares = signal(schedule, times)
+    assert (shares > 0).all()
+    assert (shares < 1).all()

@@ -66,13 +66,13 @@ def run(args: argparse.Namespace) -> int:
         settings.append(Setting({**fixed, **options}, threshold))
     sweep = Sweep(ner, settings)
     tally = Tally()
-    documents = sweep.read(formats.read(args.file, tally), tally)
+    documents = sweep.read(formats.read(args.file, tally))
     with Progress(documents, f"scoring {args.file}", unit="documents") as progress:
         for _ in progress:
             pass
     if args.json:
         for point, setting in zip(points, settings, strict=True):
-            found = setting.result.as_dict(tally.counts, setting.seconds)
+            found = setting.result.as_dict(tally.counts + setting.lost.counts, setting.seconds)
             print(json.dumps({"options": point, **found, "encoder_seconds": sweep.encoder_seconds}))
     else:
         print_rich(_table(names, points, sweep))

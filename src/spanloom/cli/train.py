@@ -24,17 +24,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spanloom.console import say
 from spanloom.corpus import find_corpus
 from spanloom.errors import InputError
 from spanloom.options import parse_sets, spelt
 from spanloom.runs import SECTIONS, check_bundle
-
-if TYPE_CHECKING:
-    from spanloom.heads.base import Family
 
 FLAGS = ("epochs", "precision", "limit", "seed")
 """Options of training that have a flag of their own."""
@@ -61,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.options:
         check_bundle(args.head or HEAD, args.bundle, args.alpha)
-        _list_options(args.head or HEAD, args.bundle)
+        _list_options(args.head or HEAD, args.preset, args.bundle)
         return 0
     if args.resume is not None:
         return _resume(args)
@@ -117,6 +115,8 @@ def _train(resolved: Any, folder: Path, resume: bool) -> int:
     from spanloom.training import train
 
     progress = train(resolved, folder, resume)
+    if int(os.environ.get("RANK", "0")):  # of several processes the first speaks
+        return 0
     heads: list[str] = list(resolved.weights)
     for name, best in zip(heads, progress.bests, strict=False):
         if best.best_f1 >= 0:
@@ -128,22 +128,20 @@ def _train(resolved: Any, folder: Path, resume: bool) -> int:
     return 0
 
 
-def _list_options(head: str, partner: str | None) -> None:
+def _list_options(head: str, preset: str | None, partner: str | None) -> None:
+    """Every option with the value that it would have."""
     from spanloom.encoder.options import EncoderOptions
     from spanloom.heads import family_of
     from spanloom.options import TrainingOptions
+    from spanloom.runs import resolve
 
     family = family_of(head)
-    listed: list[tuple[str, type[Any], Family, str]] = [
-        ("encoder", EncoderOptions, family, "encoder"),
-        ("head", family.options, family, "head"),
-        ("training", TrainingOptions, family, "training"),
-    ]
+    kinds: dict[str, type[Any]] = {"encoder": EncoderOptions, "head": family.options, "training": TrainingOptions}
     if partner is not None:
-        other = family_of(partner)
-        listed.insert(2, ("partner", other.options, other, "head"))
-    for section, kind, of, spelt_as in listed:
-        for option in dataclasses.fields(kind):
-            default = spelt(of.defaults.get(f"{spelt_as}.{option.name}", option.default))
-            print(f"{f'{section}.{option.name}={default}':32}  {option.metadata.get('help', '')}")
+        kinds["partner"] = family_of(partner).options
+    values = resolve("sample:flat", head, preset, [], partner).as_dict()["options"]
+    for section, options in values.items():
+        for option in dataclasses.fields(kinds[section]):
+            name = f"{section}.{option.name}={spelt(options[option.name])}"
+            print(f"{name:32}  {option.metadata.get('help', '')}")
     print(f"presets of {head}: {', '.join(family.presets) or 'none'}")

@@ -21,6 +21,7 @@ MEANING = (
     "Sentences a second are those of training."
 )
 GROUPED = "Columns of lengths: recall / F1 of entities of so many words, predictions by their own length."
+ON_DEV = "Scored on dev, which also chose each run's epoch, and its threshold where it had one to choose."
 COMPARED = (
     "Against {baseline}: the mean difference in F1 over the seeds that both have, its 95 % interval, and p, by a "
     "paired bootstrap over what is scored, each sentence with its counts of all these seeds."
@@ -69,7 +70,13 @@ def table(
                 row += compared
             rows.append(row)
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    meaning = [MEANING, *([GROUPED] if groups else []), *([COMPARED.format(baseline=told)] if baseline else [])]
+    on_dev = [ON_DEV] if any(record.get("score") == "dev" for record in records) else []
+    meaning = [
+        MEANING,
+        *on_dev,
+        *([GROUPED] if groups else []),
+        *([COMPARED.format(baseline=told)] if baseline else []),
+    ]
     return "\n".join([*lines, "", " ".join(meaning), ""])
 
 

@@ -31,7 +31,7 @@ Scores = dict[str, Tensor]
 class Part:
     """One part of a loss: `weight * sum / count` over whatever the part counts (words, spans, cells).
 
-    Sum and count come apart so that means stay exact over accumulated batches and several devices.
+    Sum and count come apart so that a head need not care for batches without any of these.
     """
 
     sum: Tensor
@@ -68,7 +68,8 @@ class Scheme(Protocol):
 
 
 class Head(nn.Module, ABC):
-    """The module of a family. `loss` is for training, `scores` for prediction; neither loops over the batch.
+    """The module of a family. `loss` is for training, `scores` for prediction; neither loops over the batch, but where
+    sentences have nothing in common that could be done at once (a matching, noise by content).
 
     `progress` is the share of the training steps that lie behind, for losses that change on the way; the trainer sets
     it before each step.
@@ -100,7 +101,7 @@ class Family:
     side           whether it labels the words of a sequence, or spans, pairs or sets of them: in a bundle, alpha is the
                    weight of the sequence
     tuned          options of decoding that, where they are None, are chosen on dev after each epoch, and their values;
-                   where there is no dev, the middle one is taken
+                   where there is no dev, the middle one is taken. Only decoding may read them: scores are made once
     """
 
     name: str

@@ -50,6 +50,7 @@ Features = Literal["boundary", "mean"]
 NO_ENTITY = 0  # the class of a span that stands for no entity
 BALANCED = -1.0  # the weight of no entity that makes all its spans together weigh as much as all the others
 MIDDLE, SPREAD, SHORTEST = 0.5, 1 / 6, 1e-4  # of random spans: first word and length, as shares of the sentence
+COVERED = 0.99  # the share of the training sentences whose gold has a span each in training
 ANNEALED = 2 / 3  # the share of training after which the weight of the place falls to 0
 SPAN = 0.4
 """The work of a span in units of a word."""
@@ -183,7 +184,7 @@ class DiffusionScheme:
         """Gold [n, 2] and what stands beside it as K points [K, 2]; where there is no gold, the whole sentence does."""
         options, count = self.options, self.options.train_spans
         points = points_of(gold if len(gold) else torch.tensor([[0, int(size)]]), size)
-        if len(points) > count:  # more than training ever had
+        if len(points) > count:
             return points[torch.randperm(len(points), generator=draw)[:count]]
         if options.repeat and len(gold):  # round and round
             return points[torch.arange(count) % len(points)]
@@ -196,16 +197,21 @@ class DiffusionScheme:
         return torch.cat((points, 2 * shares - 1))
 
     def _fitted(self, options: Options, training: Iterable[Sentence]) -> Options:
-        """Options with room for all entities of any training sentence, and with the overlap that training has."""
-        most = 1
+        """Options with room for all entities of a training sentence, and with the overlap that training has.
+
+        In training there is room for those of nearly all: of a sentence with more, each visit takes some at random.
+        """
+        counts = [1]
         overlap: Overlap = "flat"
         for sentence in training:
             gold = gold_spans(sentence, self._class_of, Tally())
-            most, overlap = max(most, len(gold)), needed(gold, overlap)
+            counts.append(len(gold))
+            overlap = needed(gold, overlap)
+        usual = int(np.quantile(counts, COVERED, method="inverted_cdf"))
         return replace(
             options,
-            spans=max(options.spans, most),
-            train_spans=max(options.train_spans, most),
+            spans=max(options.spans, min(MOST, max(counts))),
+            train_spans=max(options.train_spans, min(MOST, usual)),
             overlap=overlap if options.overlap == "auto" else options.overlap,
         )
 

@@ -22,13 +22,13 @@ Schedule = Literal["cosine", "linear"]
 Numbers = NDArray[np.float64]
 
 SHIFT = 0.008  # keeps the first steps of the cosine schedule from being nothing
-MOST_NOISE = 0.999  # of one step of the cosine schedule
+MOST_NOISE = 0.999  # of one step
 
 
 def betas(schedule: Schedule, times: int) -> Numbers:
     """How much noise each time [T] adds to what the one before it has left."""
     if schedule == "linear":
-        return np.linspace(0.1 / times, 20 / times, times)
+        return np.linspace(0.1 / times, 20 / times, times).clip(0, MOST_NOISE)
     left = np.cos((np.arange(times + 1) / times + SHIFT) / (1 + SHIFT) * np.pi / 2) ** 2
     clipped: Numbers = np.clip(1 - left[1:] / left[:-1], 0, MOST_NOISE)
     return clipped
