@@ -5,19 +5,22 @@
 Printed are, absolute and a gold entity: the seeds, what the filter keeps, what the regressor makes void, how many
 different spans are left, how many of them the classifier gives a type, and how many Soft-NMS leaves; the gold that
 each stage could still lead to; how far the borders of what is found were moved from the seed that the filter liked
-best (both borders of each entity); and strict scores by the length of entities.
+best (both borders of each entity); strict scores by the length of entities; and the share of the time that each
+stage takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 import spanloom
 from spanloom import align, formats
@@ -150,6 +153,40 @@ def account(ner: Recogniser, sentences: Sequence[Sentence]) -> Account:
     return counts
 
 
+def shares(ner: Recogniser, sentences: Sequence[Sentence]) -> dict[str, float]:
+    """Seconds in each stage of prediction; `the rest` are pieces, batches, seeds and borders."""
+    spent: Counter[str] = Counter()
+    model = ner.model
+    stages = {"encoder": model.encoder, "filter": model.head.filter, "regressor": model.head.regressor}
+    stages |= {"classifier": model.head.classifier}
+
+    def timed(name: str, stage: nn.Module) -> list[RemovableHandle]:
+        began = 0.0
+
+        def start(*_: object) -> None:
+            nonlocal began
+            began = time.perf_counter()
+
+        def stop(*_: object) -> None:
+            spent[name] += time.perf_counter() - began
+
+        return [stage.register_forward_pre_hook(start), stage.register_forward_hook(stop)]
+
+    handles = [handle for name, stage in stages.items() if stage is not None for handle in timed(name, stage)]
+    began = time.perf_counter()
+    with torch.inference_mode():
+        for _, rows in ner.batches(sentences):
+            with autocast(model.device, ner.precision):
+                scores = model.scores(rows)
+            decoding = time.perf_counter()
+            model.scheme.decode(scores, Tally())
+            spent["decoding"] += time.perf_counter() - decoding
+    spent["the rest"] = time.perf_counter() - began - spent.total()
+    for handle in handles:
+        handle.remove()
+    return dict(spent)
+
+
 def report(counts: Account, lengths: Sequence[int]) -> str:
     """All of it as Markdown."""
     gold = max(1, counts.reached["gold"])
@@ -210,6 +247,11 @@ def main() -> None:
     sentences = [each for document in documents for each in align.sentences(document, Tally(), ner.segmenter)]
     counts = account(ner, sentences)
     print(report(counts, ner.model.scheme.lengths))
+    shares(ner, sentences)  # what is done once is done
+    spent = shares(ner, sentences)
+    print("\n| stage | share of the time |\n|---|---|")
+    for name, seconds in spent.items():
+        print(f"| {name} | {100 * seconds / sum(spent.values()):.1f} % |")
     if options.plot:
         plot(counts, options.plot)
 
