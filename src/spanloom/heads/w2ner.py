@@ -220,9 +220,8 @@ class Predictor(nn.Module):
             self.hidden = nn.Linear(options.channels * max(1, len(options.dilations)), options.hidden)
             self.labels = nn.Linear(options.hidden, n_labels)
             bias = self.labels.bias
-        with (
-            torch.no_grad()
-        ):  # else the first epoch of a small corpus goes by in learning that most pairs have no label
+        # else the first epoch of a small corpus goes by in learning that most pairs have no label
+        with torch.no_grad():
             bias[NONE] += RARE
 
     def forward(self, vectors: Tensor, cells: Tensor | None) -> Tensor:
